@@ -9,9 +9,17 @@ import type { Target } from '../providers/provider.ts'
 import { type Gateway, type Upstream, upstreamOf } from './gateway.ts'
 import { issuerOf as issuer } from './thought-memory.ts'
 
+/** Each request needs its target more than once, and who issues its thoughts: both are made once. */
+const targets = new WeakMap<TargetRef, Target>()
+const issuers = new WeakMap<Target, Issuer>()
+
 export function targetOf(target: TargetRef, endpoint: Endpoint): Target {
+  const known = targets.get(target)
+  if (known !== undefined && known.endpoint === endpoint) return known
   const model = sentModel(target)
-  return target.api === undefined ? { endpoint, model } : { endpoint, model, api: target.api }
+  const made = target.api === undefined ? { endpoint, model } : { endpoint, model, api: target.api }
+  targets.set(target, made)
+  return made
 }
 
 /**
@@ -28,7 +36,12 @@ export function issuerOf(
   const { provider, endpoint } = upstream ?? upstreamOf(gateway, candidate)
   const target = targetOf(candidate.target, endpoint)
   const form = provider.thoughtForm?.(target, request)
-  return form && issuer(endpoint, target.model, form)
+  if (form === undefined) return undefined
+  const known = issuers.get(target)
+  if (known?.form === form) return known
+  const made = issuer(endpoint, target.model, form)
+  issuers.set(target, made)
+  return made
 }
 
 /** Different for thoughts of one issuer in the forms of two APIs. */

@@ -5,7 +5,6 @@ import type { Conversation } from '../core/conversation.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Issuer, MarksQuestion, ThoughtForm, ThoughtStore } from '../core/thoughts.ts'
-import { PerTarget } from '../providers/per-target.ts'
 import { nextStanding, RecalledThoughts, recordOf } from './recalled-thoughts.ts'
 import { type KeptThoughts, ThoughtKeeper } from './thought-keeper.ts'
 
@@ -65,18 +64,9 @@ function markOf(organization: string, { provider, model }: TargetRef): number {
 
 const credentials = new WeakMap<Endpoint, string>()
 
-/** By the form of their thoughts. */
-const issuers = new PerTarget<Map<ThoughtForm, Issuer>>(() => new Map())
-
-/** Who issues the thoughts of a model: the same object for the same ones. */
+/** Who issues the thoughts of a model. */
 export function issuerOf(endpoint: Endpoint, model: string, form: ThoughtForm): Issuer {
-  const known = issuers.of({ endpoint, model })
-  let issuer = known.get(form)
-  if (issuer === undefined) {
-    issuer = { id: `${endpoint.name}/${credentialOf(endpoint)}/${model}`, form }
-    known.set(form, issuer)
-  }
-  return issuer
+  return { id: `${endpoint.name}/${credentialOf(endpoint)}/${model}`, form }
 }
 
 /** A digest of what the provider knows the operator by: with another credential it cannot read its own thoughts. */
