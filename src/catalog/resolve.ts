@@ -96,8 +96,15 @@ export function selectModel(catalog: Catalog, key: Key, name: string, kind: Mode
  * Throws `CallerError` `auto_resolution_failed`, `unsupported_schema` or `unsupported_documents`.
  */
 export function candidatesOf(catalog: Catalog, key: Key, selected: Selection, required: Requirements): Resolution {
-  const { schema, anyJson, documents } = required.needs
-  let found = allCandidates(catalog, key, selected, required)
+  const { schema, documents } = required.needs
+  const found = allCandidates(catalog, key, selected, required)
+  return documents || schema !== undefined ? thatMeet(catalog, selected, found, required) : found
+}
+
+/** Those of the candidates that take the documents of a request, and answer in the form that it asks for. */
+function thatMeet(catalog: Catalog, selected: Selection, all: Resolution, { needs }: Requirements): Resolution {
+  const { schema, anyJson, documents } = needs
+  let found = all
   if (documents) found = thatCan(selected, found, DOCUMENTS, (one) => catalog.takesDocuments(one.model, one.target))
   if (schema !== undefined) {
     const ability = schema === 'required' ? SCHEMAS : { ...SCHEMAS, error: undefined }

@@ -229,7 +229,7 @@ export class Breaker {
     const isTurn = health.answeredMs <= health.failedMs
     health.answeredMs = isTurn ? Math.max(this.wallMs(), health.failedMs + 1) : this.wallMs()
     health.failingSinceMs = 0
-    health.failuresMs = []
+    if (health.failuresMs.length > 0) health.failuresMs = []
     this.noteChange(health, isTurn)
   }
 

@@ -5,7 +5,7 @@ import { isStrict, type Key, type Model, publicName } from '../catalog/catalog.t
 import { fit } from '../catalog/fitted-request.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
-import { ASSISTANT } from '../core/conversation.ts'
+import { ASSISTANT, type Conversation } from '../core/conversation.ts'
 import type { UnitAmounts } from '../core/limits.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { OwnFields } from '../core/own-fields.ts'
@@ -15,7 +15,7 @@ import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
 import type { Exchange } from '../dialects/dialect.ts'
 import { estimateAudio, estimateInput } from '../ledger/estimate.ts'
 import type { OutputChoice } from '../ledger/ledger.ts'
-import type { Learned } from '../providers/provider.ts'
+import type { Learned, Provider, Target } from '../providers/provider.ts'
 import { takenBy, takesOwn } from '../providers/taken-request.ts'
 import type { RequestLog } from './access-log.ts'
 import { ConversationKey } from './affinity.ts'
@@ -24,13 +24,14 @@ import { chatQuote, largestOutput, type Priced, sentOutputLimit } from './chat-q
 import { hintOf } from './field-hints.ts'
 import type { Gateway, Upstream } from './gateway.ts'
 import { ownCost, pricedFields, pricedOwn } from './own-prices.ts'
-import { OwnThoughts, thoughtsFor, withThoughts } from './own-thoughts.ts'
+import { missesThoughts, OwnThoughts, rejectsThoughts, thoughtsFor, withThoughts } from './own-thoughts.ts'
 import type { Quote } from './quote.ts'
 import type { RecalledThoughts } from './recalled-thoughts.ts'
 import { RequestTier } from './request-tier.ts'
 import { ShownThoughts, ThoughtSeals } from './shown-thoughts.ts'
 import { issuerKey, issuerOf, targetOf } from './thought-issuer.ts'
 import type { ThoughtKeeper } from './thought-keeper.ts'
+import type { ThoughtMemory } from './thought-memory.ts'
 import { UsageMeter } from './usage-meter.ts'
 import type { Work } from './work.ts'
 
@@ -123,15 +124,21 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   private ordered(candidates: readonly Candidate[]): readonly Candidate[] {
     const { affinity, breaker } = this.gateway
     const last = this.recalled?.lastIssuer
-    const hasThought = last === undefined ? undefined : (candidate: Candidate) => this.issuerOf(candidate)?.id === last
-    return affinity.order(candidates, this.conversation, breaker, hasThought)
+    return affinity.order(candidates, this.conversation, breaker, last === undefined ? undefined : this.isIssuer(last))
+  }
+
+  private isIssuer(id: string): (candidate: Candidate) => boolean {
+    return (candidate) => this.issuerOf(candidate)?.id === id
   }
 
   /** Looks up what the targets have issued of their thoughts, while the ledger reserves. */
   private recall(candidates: readonly Candidate[]): void {
     const { thoughts: memory } = this.gateway
     const { conversation } = this.exchange.request
-    if (memory === undefined || !conversation.has(ASSISTANT)) return
+    if (memory !== undefined && conversation.has(ASSISTANT)) this.lookUp(memory, conversation, candidates)
+  }
+
+  private lookUp(memory: ThoughtMemory, conversation: Conversation, candidates: readonly Candidate[]): void {
     const { id } = this.key.organization
     const issuers = candidates.filter((candidate) => this.issuerOf(candidate) !== undefined)
     const targets = issuers.map(({ target }) => target)
@@ -237,9 +244,6 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.taken = taken
     const sent = provider.request(taken, target)
     const own = sent.own ?? taken.own
-    const { id } = this.key.organization
-    const asked = taken.own
-    const notes = asked !== undefined && sent.own !== undefined && provider.accepted !== undefined
     const notThought = this.thinksNot ? request.reasoning?.field : undefined
     const isWhole = leftOut.length === 0 && sent.ignored === undefined && notThought === undefined
     this.log.leftOut = isWhole ? undefined : [...leftOut, ...(sent.ignored ?? []), ...(notThought ? [notThought] : [])]
@@ -255,8 +259,13 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       dueMs,
       this.gateway.thoughts && issuer,
       this.shownOf(issuer),
-      notes ? () => provider.accepted?.({ target, asked, sent: sent.own ?? asked, organization: id }) : undefined,
+      taken.own && sent.own && this.noteAccepted(provider, target, taken.own, sent.own),
     )
+  }
+
+  private noteAccepted(provider: Provider, target: Target, asked: OwnFields, sent: OwnFields) {
+    const { id: organization } = this.key.organization
+    return provider.accepted && (() => provider.accepted?.({ target, asked, sent, organization }))
   }
 
   keeper({ target }: Candidate, issuer: Issuer): ThoughtKeeper | undefined {
@@ -306,7 +315,6 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.log.markFirstByte()
   }
 
-  /** The provider's whole answer has arrived. */
   markAnswered(): void {
     this.log.markAnswered()
   }
@@ -354,7 +362,8 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       const asked = this.tier.for(model, api, this.exchange.request.hints.serviceTier, this.hasPrepared)
       const request = withServiceTier(fit(this.limited(model, needs), model, needs), asked)
       const { audioTokens } = this
-      const priced = { asked, audioTokens, ...(own && pricedOwn(own, model, this.key, this.hasPrepared)) }
+      const cost = own && pricedOwn(own, model, this.key, this.hasPrepared)
+      const priced = cost === undefined ? { asked, audioTokens } : { asked, audioTokens, ...cost }
       this.hasPrepared = true
       const quote = chatQuote(this.key, model, needs, priced)
       this.prepared = { model, api, own, request, quote, thoughtTokens }
@@ -399,20 +408,6 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
 }
 
 const NO_FIELDS: readonly string[] = []
-
-/** Words of errors about thoughts. A request is sent once more, at most, for an error about something else. */
-const ABOUT_THOUGHTS = /thinking|thought|reasoning|signature|encrypted/i
-
-/** "Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final …" */
-const MISSING_THOUGHTS = /expected .?(?:redacted_)?thinking|must start with a thinking block/i
-
-function missesThoughts({ kind, message }: ProviderError): boolean {
-  return kind === 'rejected' && MISSING_THOUGHTS.test(message)
-}
-
-function rejectsThoughts({ kind, message }: ProviderError): boolean {
-  return kind === 'rejected' && ABOUT_THOUGHTS.test(message)
-}
 
 function kept<T>(value: T | undefined): T {
   if (value === undefined) throw new Error('a stream has begun, and its request was dropped')

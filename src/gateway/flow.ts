@@ -9,7 +9,7 @@ import { turn } from '../core/event-loop.ts'
 import { Later, type LaterListener } from '../core/later.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Learned } from '../providers/provider.ts'
-import { COMPLETED, type RequestLog } from './access-log.ts'
+import { COMPLETED, type RequestEnd, type RequestLog } from './access-log.ts'
 import type { Answer, FlowListener } from './answer.ts'
 import { Attempt } from './attempt.ts'
 import { AttemptRecord } from './attempt-record.ts'
@@ -21,7 +21,7 @@ import { type Interruption, interruptedError, type RunningRequest } from './in-f
 import type { Content, ProviderCall, ProviderCallListener } from './provider-call.ts'
 import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
 import { failureOf } from './request-line.ts'
-import { RequestRoom } from './request-room.ts'
+import { type Capacity, RequestRoom } from './request-room.ts'
 import type { ErrorReporter, RequestReservation } from './reservation.ts'
 import { spread } from './spread.ts'
 import type { Work } from './work.ts'
@@ -78,16 +78,14 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     const { candidates, excluded } = candidatesOf(catalog, key, selected, work)
     this.excluded = excluded
     const listed = spread(candidates, work)
-    this.room = this.requestRoom()
+    const { capacity } = this.gateway
+    this.room = capacity && this.requestRoom(capacity)
     this.turns = new CandidateTurns(listed, work.order(listed), this.gateway.breaker, this.attempts, this.room)
   }
 
-  /** Undefined if no provider has limits. */
-  private requestRoom(): RequestRoom | undefined {
-    const { capacity, breaker } = this.gateway
-    if (capacity === undefined) return undefined
+  private requestRoom(capacity: Capacity): RequestRoom {
     const quoteOf = (candidate: Candidate) => this.work.quote(candidate, this.key)
-    return new RequestRoom(capacity, breaker, this.key, this.running.isLowered, quoteOf, this)
+    return new RequestRoom(capacity, this.gateway.breaker, this.key, this.running.isLowered, quoteOf, this)
   }
 
   /** The ledger has admitted the request. */
@@ -96,12 +94,12 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     this.running.reservation = reservation
     const { fetching } = this.work
     if (fetching === undefined) this.next()
-    else void fetching.then((ordered) => this.fetched(ordered))
+    else void this.fetch(fetching)
   }
 
-  /** What the call needs, which was fetched while the ledger reserved, has come. */
-  private fetched(ordered: readonly Candidate[]): void {
-    this.requireTurns().candidates = ordered
+  /** What the call needs is fetched while the ledger reserves. */
+  private async fetch(fetching: NonNullable<Work['fetching']>): Promise<void> {
+    this.requireTurns().candidates = await fetching
     this.next()
   }
 
@@ -328,7 +326,11 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     const failure = isFailure ? cutCode(error) : bug === undefined ? undefined : 'internal_error'
     const cutFor = outcome === 'refused' ? reservation.cutFor : outcome === 'drained' ? 'shutting_down' : failure
     const end = { outcome, cutFor }
-    if (settling === undefined) return this.listener.ended(end)
+    if (settling === undefined) this.listener.ended(end)
+    else this.endAfter(settling, end)
+  }
+
+  private endAfter(settling: Later<unknown>, end: RequestEnd): void {
     settling.listen({
       resolved: () => this.listener.ended(end),
       rejected: (thrown) => {

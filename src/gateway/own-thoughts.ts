@@ -13,6 +13,7 @@ import {
   type SentThought,
   TEXT,
 } from '../core/conversation.ts'
+import type { ProviderError } from '../core/provider-error.ts'
 import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
 import type { RecalledThoughts } from './recalled-thoughts.ts'
 import { type PlacedThoughts, RestoredAnswers } from './restored-answers.ts'
@@ -116,4 +117,18 @@ export function withThoughts(request: ChatRequest, thoughts: TargetThoughts | un
   return thoughts === undefined
     ? request
     : { ...request, thoughts, conversation: thoughts.restored(request.conversation) }
+}
+
+/** Words of errors about thoughts. A request is sent once more, at most, for an error about something else. */
+const ABOUT_THOUGHTS = /thinking|thought|reasoning|signature|encrypted/i
+
+/** "Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final …" */
+const MISSING_THOUGHTS = /expected .?(?:redacted_)?thinking|must start with a thinking block/i
+
+export function missesThoughts({ kind, message }: ProviderError): boolean {
+  return kind === 'rejected' && MISSING_THOUGHTS.test(message)
+}
+
+export function rejectsThoughts({ kind, message }: ProviderError): boolean {
+  return kind === 'rejected' && ABOUT_THOUGHTS.test(message)
 }

@@ -293,11 +293,16 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     const growing = reservation?.growsAt(meter.writtenAtMost) ? reservation.written(meter.written) : undefined
     if (growing === undefined) return true
     this.state = 'waiting'
+    this.waitFor(growing)
+    return false
+  }
+
+  /** Apart, like `drains`: a method with a function in it makes its surroundings an object, and that of each event. */
+  private waitFor(growing: Promise<void>): void {
     growing.then(
       () => this.state === 'waiting' && this.proceed(),
       (error: unknown) => this.breakOff(error),
     )
-    return false
   }
 
   private write(): void {
@@ -307,8 +312,11 @@ export class Pump implements BodyReader, Interruptible, Ticking {
       return
     }
     const full = caller.write(this.encoded.take())
-    if (full === undefined || this.hasLeft) return
-    // The caller is slower than the provider: nothing is read until its socket takes more.
+    if (full !== undefined && !this.hasLeft) this.drains(full, caller)
+  }
+
+  /** The caller is slower than the provider: nothing is read until its socket takes more. */
+  private drains(full: Promise<unknown>, caller: CallerStream): void {
     this.state = 'writing'
     this.holding().pause()
     const drained = () => {

@@ -140,9 +140,18 @@ export class RequestReservation implements Ticking {
     choice?: OutputChoice,
   ): RequestReservation | Later<RequestReservation> {
     const reservation = ledger.reserve(account, holdOf(log.requestId, quote, log, choice))
-    if (reservation instanceof Later)
-      return reservation.map((reserved) => RequestReservation.opened(ledger, reserved, quote, log))
-    return RequestReservation.opened(ledger, reservation, quote, log)
+    return reservation instanceof Later
+      ? RequestReservation.openLater(ledger, reservation, quote, log)
+      : RequestReservation.opened(ledger, reservation, quote, log)
+  }
+
+  private static openLater(
+    ledger: Ledger,
+    reservation: Later<Reservation>,
+    quote: Quote,
+    log: RequestLog,
+  ): Later<RequestReservation> {
+    return reservation.map((reserved) => RequestReservation.opened(ledger, reserved, quote, log))
   }
 
   private static opened(ledger: Ledger, reservation: Reservation, quote: Quote, log: RequestLog): RequestReservation {

@@ -35,15 +35,18 @@ interface Reader extends Pick<Dialect, 'read' | 'unparsed'> {
 export function runChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: Reader): void | Promise<void> {
   if (life.running.isHeavy) return runHeavyChat(life, key, bytes, reader)
   const body = readDocument(life, key, bytes, reader)
-  life.identify(() => endUserOf(body.settings))
+  life.identify(body.settings, endUserOf)
   const exchange = reader.read(body, callerOf(life, key))
-  if (!(exchange instanceof Promise)) return runExchange(life, key, exchange)
-  return exchange.then((read) => runExchange(life, key, read))
+  return exchange instanceof Promise ? runLater(life, key, exchange) : runExchange(life, key, exchange)
+}
+
+async function runLater(life: RequestLife, key: Key, exchange: Promise<Exchange>): Promise<void> {
+  runExchange(life, key, await exchange)
 }
 
 async function runHeavyChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: Reader): Promise<void> {
   const body = readDocument(life, key, bytes, reader)
-  life.identify(() => endUserOf(body.settings))
+  life.identify(body.settings, endUserOf)
   // Other documents are read meanwhile.
   body.document.keep()
   await turn()
@@ -105,7 +108,7 @@ export function runEmbeddings(life: RequestLife, key: Key, bytes: Uint8Array): v
   if (isForm(contentType(life))) throw formRejected()
   const embedding = acceptEmbeddings(bytes, metadataRule(key))
   life.log.requestedModel = embedding.model
-  life.identify(() => embedding.user)
+  life.identify(embedding, userOf)
   flow(life, key, new EmbeddingWork(embedding, embeddingsBody, life.log))
 }
 
@@ -114,7 +117,7 @@ export function runImages(life: RequestLife, key: Key, bytes: Uint8Array, kind: 
   const rules = { imageUrls: life.parts.imageUrls, metadata: metadataRule(key) }
   const image = acceptImage(kind, contentType(life), bytes, rules)
   life.log.requestedModel = image.model
-  life.identify(() => image.user)
+  life.identify(image, userOf)
   const bodyOf = image.stream ? (made: MadeImages) => imagesEvents(kind, made) : imagesBody
   flow(life, key, new ImageWork(image, bodyOf, life.log))
 }
@@ -155,6 +158,10 @@ function readDocument(life: RequestLife, key: Key, bytes: Uint8Array, reader: Om
   refuseForbidden(settings, life.endpoint.family === 'messages' ? 'accepted' : metadataRule(key))
   if (typeof settings['model'] === 'string') life.log.requestedModel = settings['model']
   return body
+}
+
+function userOf({ user }: { readonly user?: string | undefined }): string | undefined {
+  return user
 }
 
 function callerOf({ head }: RequestLife, { organization, compatibility }: Key): Caller {

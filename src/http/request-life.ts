@@ -210,14 +210,14 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
   }
 
   /**
-   * Reads the tags again for a request that a model is to answer. `user`: whom its body names. Throws `CallerError`
-   * `missing_tag`.
+   * Reads the tags again for a request that a model is to answer. `named`: what names its user, and `userOf` finds it.
+   * Throws `CallerError` `missing_tag`.
    */
-  identify(user: () => string | undefined): void {
+  identify<Named>(named: Named, userOf: (named: Named) => string | undefined): void {
     const { key } = this
     const { tags: reader } = this.parts
     if (reader === undefined || key === undefined) return
-    if (reader.readsUser) this.readTags(reader, key, user())
+    if (reader.readsUser) this.readTags(reader, key, userOf(named))
     reader.requireAll(this.log.tags?.all ?? '')
   }
 
@@ -241,10 +241,14 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
     this.running.answers(this.responder)
     try {
       const running = run(this, key, bytes)
-      if (running instanceof Promise) running.catch((error: unknown) => this.failed(error))
+      if (running instanceof Promise) this.follow(running)
     } catch (error) {
       this.failed(error)
     }
+  }
+
+  private follow(running: Promise<void>): void {
+    running.catch((error: unknown) => this.failed(error))
   }
 
   /** Answers with JSON of weir's own, with which the request ends. */

@@ -71,9 +71,8 @@ export class TimedLedger implements Ledger {
 
 /** A call that throws, or is rejected later, counts as well. */
 function observe(times: Times, startMs: number, result: unknown): void {
-  const timing = new Timing(times, startMs)
-  if (result instanceof Later) result.listen(timing)
-  else timing.ended()
+  if (result instanceof Later) result.listen(new Timing(times, startMs))
+  else times.observe((performance.now() - startMs) / 1000)
 }
 
 class Timing implements LaterListener<unknown> {
@@ -82,15 +81,11 @@ class Timing implements LaterListener<unknown> {
     private readonly startMs: number,
   ) {}
 
-  ended(): void {
+  resolved(): void {
     this.times.observe((performance.now() - this.startMs) / 1000)
   }
 
-  resolved(): void {
-    this.ended()
-  }
-
   rejected(): void {
-    this.ended()
+    this.resolved()
   }
 }

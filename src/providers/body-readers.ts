@@ -21,6 +21,11 @@ export interface TextReader {
   fail(error: ProviderError): void
 }
 
+interface AbortedIfLarge {
+  /** Aborts the call, whose body has more than `bytesMax` bytes. */
+  tooLarge(bytesMax: number): ProviderError
+}
+
 /** Gathers a body. Nearly always it comes in one piece, which is not copied. */
 export class BodyText implements BodyReader {
   private text: string | undefined
@@ -30,8 +35,7 @@ export class BodyText implements BodyReader {
   private size = 0
 
   constructor(
-    /** Aborts the call. */
-    private readonly tooLarge: () => ProviderError,
+    private readonly call: AbortedIfLarge,
     private readonly reader: TextReader,
     private readonly bytesMax: number,
   ) {}
@@ -63,7 +67,7 @@ export class BodyText implements BodyReader {
   private holds(bytes: number): boolean {
     this.size += bytes
     if (this.size <= this.bytesMax) return true
-    this.reader.fail(this.tooLarge())
+    this.reader.fail(this.call.tooLarge(this.bytesMax))
     return false
   }
 

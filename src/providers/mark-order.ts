@@ -22,7 +22,7 @@ interface Marked {
   readonly conversation: Conversation
   readonly tools: ToolList
   /** On the whole request. */
-  readonly cache: CacheMark | undefined
+  readonly cache?: CacheMark | undefined
 }
 
 /**
@@ -31,8 +31,11 @@ interface Marked {
  * carries a mark of 1h.
  */
 export function marksInOrder(marked: Marked): Marked {
-  const { conversation, tools, cache } = marked
-  if (!hasLongMark(marked)) return marked
+  const isMarked = marked.cache !== undefined || marked.tools.isMarked || marked.conversation.isMarked
+  return isMarked && hasLongMark(marked) ? reordered(marked) : marked
+}
+
+function reordered({ conversation, tools, cache }: Marked): Marked {
   const order = new MarkOrder()
   const ordered = tools.remarked((mark) => order.next(mark))
   const changes = new Map<number, CacheMark>()
@@ -68,7 +71,6 @@ function orderMessage(
 
 function hasLongMark({ conversation, tools, cache }: Marked): boolean {
   if (cache?.ttl === '1h') return true
-  if (!tools.isMarked && !conversation.isMarked) return false
   let isLong = false
   const visit = ({ ttl }: CacheMark) => {
     isLong ||= ttl === '1h'

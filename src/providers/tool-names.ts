@@ -92,6 +92,10 @@ function oddNamesIn(request: ChatRequest, rule: NameRule): ReadonlySet<string> |
   const conversation = request.conversation
   const isOdd = hasOddName(tools, rule) || hasOddName(conversation, rule)
   if (!isOdd && (toolChoice?.mode !== 'tool' || rule.legal.test(toolChoice.name))) return undefined
+  return namesIn(request)
+}
+
+function namesIn({ tools, conversation, toolChoice }: ChatRequest): ReadonlySet<string> {
   const names = new Set<string>()
   for (const list of [tools, conversation]) forEachName(list, (entry) => names.add(list.textAt(entry)))
   return toolChoice?.mode === 'tool' ? names.add(toolChoice.name) : names

@@ -97,7 +97,11 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     const { identity } = this.endpoint
     if (request.sign !== undefined) void this.sendSigned(request, request.sign)
     else if (identity === undefined) this.exchange.send(this.withAdded(request), this)
-    else void this.sendSigned(request, () => withToken(this.endpoint, identity, request.headers))
+    else this.sendIdentified(request, identity)
+  }
+
+  private sendIdentified(request: Dispatch, identity: NonNullable<Endpoint['identity']>): void {
+    void this.sendSigned(request, () => withToken(this.endpoint, identity, request.headers))
   }
 
   private async sendSigned(request: Dispatch, sign: NonNullable<Dispatch['sign']>): Promise<void> {
@@ -123,7 +127,7 @@ export class UpstreamCall implements Ticking, ResponseHandler {
   /** Gives the whole body to the reader, at most `bytesMax` bytes. */
   readText(reader: TextReader, bytesMax: number = ANSWER_BYTES_MAX): void {
     if (Number(this.headers.get('content-length')) > bytesMax) return reader.fail(this.tooLarge(bytesMax))
-    this.reader = new BodyText(() => this.tooLarge(bytesMax), reader, bytesMax)
+    this.reader = new BodyText(this, reader, bytesMax)
   }
 
   /** The body of an error; '' if it is too large or cannot be read. */

@@ -139,7 +139,12 @@ class MessageReader {
   /** Several callers set `cache_control` on the message. */
   private messageMark(): number {
     const value = found[CACHE_CONTROL] ?? NONE
-    return value === NONE ? 0 : readMark(this.document, value, () => this.path)
+    return value === NONE ? 0 : this.markOf(value)
+  }
+
+  /** Apart, because a method with a function in it makes its surroundings an object whenever it is called. */
+  private markOf(value: number): number {
+    return readMark(this.document, value, () => this.path)
   }
 
   /**

@@ -236,7 +236,12 @@ export class Journal implements Changes {
   }
 
   private soon(ms: number): void {
-    if (this.timer === undefined && !this.isClosed) this.timer = setTimeout(() => this.commit(), ms)
+    if (this.timer === undefined && !this.isClosed) this.timer = this.commitIn(ms)
+  }
+
+  /** Apart, because a method with a function in it makes its surroundings an object, and `soon` is for each change. */
+  private commitIn(ms: number): ReturnType<typeof setTimeout> {
+    return setTimeout(() => this.commit(), ms)
   }
 
   private append(): boolean {

@@ -84,7 +84,7 @@ const SIGNATURE = part(`"},"extra_content":{"google":{"thought_signature":"${NO_
 
 export class ChatBodyWriter extends OpenaiBodyWriter {
   /** Images and documents of results, for the next message of the user: a tool's message has only text. */
-  private readonly media: number[] = []
+  private media: number[] | undefined
 
   constructor(
     json: JsonBuilder,
@@ -118,7 +118,7 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
     }
     for (let message = 0; message < conversation.end; ) {
       if (message > 0) json.part(COMMA)
-      if (this.media.length > 0 && conversation.kindAt(message) !== TOOL) {
+      if (this.media !== undefined && conversation.kindAt(message) !== TOOL) {
         const isMerged = conversation.kindAt(message) === USER
         const end = conversation.endOfMessage(message)
         this.mediaOfResults(conversation, isMerged ? conversation.next(message) : end, end)
@@ -132,7 +132,7 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
         message = end
       }
     }
-    if (this.media.length > 0) {
+    if (this.media !== undefined) {
       json.part(COMMA)
       this.mediaOfResults(conversation, conversation.end, conversation.end)
     }
@@ -147,14 +147,14 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
 
   /** A message of the user with the images and documents of the results before it, and then these parts. */
   private mediaOfResults(conversation: Conversation, first: number, end: number): void {
-    const { json, media } = this
+    const { json, media = [] } = this
     json.part(USER_MESSAGE)
     json.part(OPEN_LIST)
     for (const [index, entry] of media.entries()) {
       if (index > 0) json.part(COMMA)
       this.part(conversation, entry, conversation.endOfPart(entry))
     }
-    media.length = 0
+    this.media = undefined
     for (let at = first; at < end; ) {
       json.part(COMMA)
       at = this.part(conversation, at, end)
@@ -172,8 +172,10 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
     const texts: string[] = []
     let sent = mark
     for (let at = first; at < end; at = conversation.endOfPart(at)) {
-      if (conversation.kindAt(at) !== TEXT) this.media.push(at)
-      else {
+      if (conversation.kindAt(at) !== TEXT) {
+        this.media ??= []
+        this.media.push(at)
+      } else {
         texts.push(conversation.textAt(at))
         sent = mark > 0 ? mark : conversation.markIndexAt(at) || sent
       }

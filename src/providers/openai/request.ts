@@ -20,8 +20,7 @@ const AROUND_ENTRY = 8
 const AROUND_ALL = 512
 
 export function chatRequest(request: ChatRequest, form: ServerForm): UpstreamRequest {
-  const given = { conversation: request.conversation, tools: request.tools, cache: request.cache }
-  const { conversation, tools, cache } = marksInOrder(given)
+  const { conversation, tools, cache } = marksInOrder(request)
   const names = new ToolNames(request, NAMES_OF_64)
   const expected = conversation.arena.size + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
