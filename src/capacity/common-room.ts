@@ -13,6 +13,8 @@ export interface Ask {
   readonly need: number
   /** For requests to come: as much of it as is free. */
   readonly spare: number
+  /** Turns that the lower class has had at this process while the upper one waited, since it last asked. */
+  readonly lows?: number
 }
 
 /** What each ask is granted, in their order; or after how long it is worth asking again. */
@@ -61,21 +63,37 @@ const WAITING_MS = 300
 const LOOK_MS = 25
 /** Of the turns while others wait, the lower class gets one of so many. */
 const LOW_TURNS = 10
+/** So many turns of the lower class may have come too early: then it waits until all are made up for. */
+const EARLY_MAX = 3
+/** A process that was denied is waited for if it is its turn; without another ask only for so long. */
+const TURN_MS = 500
+/** One turn for so many places, or so much a minute, may come early. */
+const EARLY_PLACES = 50
+const EARLY_RATE = 3000
+/** After this time it counts no more what turns a process has had. */
+const TURNS_KEPT_MS = 10_000
 /**
  * After a 429 that does not report what is left, this much of what came back until then comes back from now on; at most
  * once in `REFUSED_MS`, because requests that were sent together are refused together. It grows by `REGROWTH` of the
- * limit a millisecond: from one 429 to the next, at half of the limit, are 40 s.
+ * limit a millisecond, and near the share at which it was refused by a tenth of that: most of the time it is just below
+ * what the provider takes. One that follows at a lower share shows that even that was too much. `BURST_SHARE`: while
+ * less comes back, no more of the limit gathers for a burst.
  */
 const REFUSED_SHARE = 0.85
 const REFUSED_MS = 2000
 const SHARE_MIN = 0.05
-const REGROWTH = 0.000_002
+const REGROWTH = 0.000_004
+const NEAR_REGROWTH = 0.000_000_4
+const NEAR = 0.03
+const BURST_SHARE = 0.01
 
 interface State {
   level: number
   atMs: number
   /** The part of the limit that comes back, at `atMs`. */
   share: number
+  /** What the share was at the last 429. */
+  refusedShare: number
   /** Until then nothing comes back. */
   closedMs: number
   refusedMs: number
@@ -85,8 +103,17 @@ interface State {
   /** Until when requests wait for it, and requests of the upper class. */
   waitingMs: number
   urgentMs: number
-  /** Of the upper class while it waits, since the last one of the lower class. */
+  /** Of the upper class while it waits, less those that the lower class has had for them. */
   turns: number
+  /** The turns that processes have had while others waited, by class. */
+  readonly had: { readonly upper: Turns; readonly lower: Turns }
+}
+
+/** The processes go in turn: who waits is not passed by one that has had more turns since it began to wait. */
+interface Turns {
+  /** Where the process was that had the last turn. */
+  at: number
+  readonly of: Map<string, { had: number; waitsUntilMs: number; keptUntilMs: number }>
 }
 
 export class CommonRoom {
@@ -97,21 +124,38 @@ export class CommonRoom {
   take(asks: readonly Ask[], isLow: boolean, holder: string): Taken {
     const nowMs = this.now()
     const states = asks.map(({ meter }) => this.stateOf(meter, nowMs))
-    let waitMs = 0
-    asks.forEach((ask, i) => {
+    const needed = asks.flatMap((ask, i): Needed[] => {
       const state = states[i]
-      if (state !== undefined && ask.need > 0) waitMs = Math.max(waitMs, waitFor(ask, state, nowMs))
+      if (state === undefined || ask.need <= 0) return []
+      return [{ meter: ask.meter, turns: state.had[isLow ? 'lower' : 'upper'], waitMs: waitFor(ask, state, nowMs) }]
     })
+    let waitMs = Math.max(0, ...needed.map((one) => one.waitMs))
+    const queued = queueOf(needed, holder, nowMs)
+    const place = queued === undefined ? 0 : placeOf(queued.turns, holder, nowMs)
     const urgent = states.filter(({ urgentMs }) => nowMs < urgentMs)
+    for (const [i, { lows = 0 }] of asks.entries()) {
+      const state = states[i]
+      if (state !== undefined) state.turns = Math.max(-EARLY_MAX * LOW_TURNS, state.turns - lows * LOW_TURNS)
+    }
     if (waitMs === 0 && isLow && urgent.some(({ turns }) => turns < LOW_TURNS - 1)) waitMs = LOOK_MS
+    if (waitMs === 0 && queued !== undefined && mustLetPass(queued, place, holder, nowMs)) waitMs = LOOK_MS
     if (waitMs > 0) {
       for (const state of states) {
         state.waitingMs = nowMs + WAITING_MS
-        if (!isLow) state.urgentMs = nowMs + WAITING_MS
+        if (isLow) continue
+        if (nowMs >= state.urgentMs) state.turns = 0
+        state.urgentMs = nowMs + WAITING_MS
       }
+      const waiting = { had: place, waitsUntilMs: nowMs + TURN_MS, keptUntilMs: nowMs + TURNS_KEPT_MS }
+      queued?.turns.of.set(holder, waiting)
       return { waitMs, granted: [], left: asks.map(({ meter }, i) => leftOf(meter, states[i])) }
     }
-    for (const state of urgent) state.turns = isLow ? 0 : state.turns + 1
+    for (const state of urgent)
+      state.turns = isLow ? state.turns - (LOW_TURNS - 1) : Math.min(LOW_TURNS - 1, state.turns + 1)
+    if (queued !== undefined) {
+      queued.turns.at = Math.max(queued.turns.at, place)
+      queued.turns.of.set(holder, { had: place + 1, waitsUntilMs: 0, keptUntilMs: nowMs + TURNS_KEPT_MS })
+    }
     const granted = asks.map((ask, i) => grant(ask, states[i], holder, nowMs))
     return { waitMs, granted, left: asks.map(({ meter }, i) => leftOf(meter, states[i])) }
   }
@@ -120,7 +164,7 @@ export class CommonRoom {
     const nowMs = this.now()
     for (const { meter, amount } of amounts) {
       const state = this.stateOf(meter, nowMs)
-      if (meter.kind === 'rate') state.level = Math.min(bucketOf(meter).most, state.level + amount)
+      if (meter.kind === 'rate') state.level = Math.min(mostOf(meter, state), state.level + amount)
       else if (meter.kind === 'concurrency') hold(state, holder, -amount, nowMs)
       else state.used = Math.max(0, state.used - amount)
     }
@@ -144,6 +188,8 @@ export class CommonRoom {
       state.closedMs = Math.max(state.closedMs, nowMs + closedMs)
       if (!isRefusal || nowMs < state.refusedMs + REFUSED_MS) continue
       state.refusedMs = nowMs
+      const isLess = state.share < state.refusedShare
+      state.refusedShare = state.share * (isLess ? (1 + REFUSED_SHARE) / 2 : 1)
       state.share = Math.max(SHARE_MIN, state.share * REFUSED_SHARE)
     }
   }
@@ -175,10 +221,10 @@ export class CommonRoom {
       this.states.set(meter.name, state)
     }
     if (meter.kind === 'rate') {
-      const { most, perMs } = bucketOf(meter)
+      const { perMs } = bucketOf(meter)
       const sinceMs = Math.max(0, nowMs - Math.max(state.atMs, state.closedMs))
-      state.level = Math.min(most, state.level + sinceMs * perMs * state.share)
-      state.share = Math.min(1, state.share + Math.max(0, nowMs - state.atMs) * REGROWTH)
+      state.level = Math.min(mostOf(meter, state), state.level + sinceMs * perMs * state.share)
+      if (state.share < 1) state.share = grown(state, Math.max(0, nowMs - state.atMs))
       state.atMs = Math.max(state.atMs, nowMs)
     } else if (meter.kind === 'concurrency') {
       for (const [holder, { untilMs }] of state.holders) if (untilMs <= nowMs) state.holders.delete(holder)
@@ -193,15 +239,63 @@ export class CommonRoom {
   }
 }
 
+/** The share after `ms`: fast up to what was refused, slowly past it, then fast again. */
+function grown({ share, refusedShare }: State, ms: number): number {
+  const [low, high] = [refusedShare * (1 - NEAR), refusedShare * (1 + NEAR)]
+  const toLow = Math.min(ms, Math.max(0, low - share) / REGROWTH)
+  const near = share + toLow * REGROWTH
+  const toHigh = Math.min(ms - toLow, Math.max(0, high - near) / NEAR_REGROWTH)
+  return Math.min(1, near + toHigh * NEAR_REGROWTH + (ms - toLow - toHigh) * REGROWTH)
+}
+
 function newState(level: number, atMs: number): State {
-  const rate = { level, atMs, share: 1, closedMs: 0, refusedMs: Number.NEGATIVE_INFINITY }
-  return { ...rate, window: 0, used: 0, holders: new Map(), waitingMs: 0, urgentMs: 0, turns: 0 }
+  const rate = { level, atMs, share: 1, refusedShare: 0, closedMs: 0, refusedMs: Number.NEGATIVE_INFINITY }
+  const had = { upper: { at: 0, of: new Map() }, lower: { at: 0, of: new Map() } }
+  return { ...rate, window: 0, used: 0, holders: new Map(), waitingMs: 0, urgentMs: 0, turns: 0, had }
+}
+
+/** How many turns a process counts as having had: one that has not waited gets none for that time. */
+function placeOf({ at, of }: Turns, holder: string, nowMs: number): number {
+  const known = of.get(holder)
+  if (known === undefined || nowMs >= known.keptUntilMs) return at
+  return nowMs < known.waitsUntilMs ? known.had : Math.max(known.had, at)
+}
+
+/** A meter of which a process needs something. */
+interface Needed {
+  readonly meter: Meter
+  readonly turns: Turns
+  readonly waitMs: number
+}
+
+/**
+ * A process waits in turn for one meter alone: if it were second in two orders, the first of each could wait for the
+ * other. That is the one for which it waits already, or else the one that lacks the most.
+ */
+function queueOf(needed: readonly Needed[], holder: string, nowMs: number): Needed | undefined {
+  const known = needed.find(({ turns }) => nowMs < (turns.of.get(holder)?.waitsUntilMs ?? 0))
+  return known ?? needed.toSorted((one, other) => other.waitMs - one.waitMs)[0]
+}
+
+/** Whether another process waits that has had fewer turns. Of what is plentiful some come early: asks take time. */
+function mustLetPass({ meter, turns: { of } }: Needed, place: number, holder: string, nowMs: number): boolean {
+  const early = Math.floor(meter.limit / (meter.kind === 'concurrency' ? EARLY_PLACES : EARLY_RATE))
+  for (const [other, { had, waitsUntilMs, keptUntilMs }] of of) {
+    if (nowMs >= keptUntilMs) of.delete(other)
+    else if (other !== holder && nowMs < waitsUntilMs && had + early < place) return true
+  }
+  return false
+}
+
+/** A provider that is known by its 429s alone may have no bucket: nothing gathers for a burst after a rest. */
+function mostOf(meter: Meter, { share }: State): number {
+  return share < 1 ? Math.max(1, meter.limit * BURST_SHARE) : bucketOf(meter).most
 }
 
 /** 0 if there is room. */
 function waitFor({ meter, need }: Ask, state: State, nowMs: number): number {
   if (meter.kind === 'rate') {
-    const { most, perMs } = bucketOf(meter)
+    const [most, { perMs }] = [mostOf(meter, state), bucketOf(meter)]
     // What is larger than the bucket passes when that is full, and what follows waits until it is paid back.
     const wanted = Math.min(need, most)
     if (state.level + 1e-6 >= wanted) return 0
@@ -228,7 +322,7 @@ function grant({ meter, need, spare }: Ask, state: State | undefined, holder: st
 
 function leftOf(meter: Meter, state: State | undefined): number {
   if (state === undefined) return 1
-  if (meter.kind === 'rate') return Math.max(0, state.level / bucketOf(meter).most)
+  if (meter.kind === 'rate') return Math.max(0, state.level / mostOf(meter, state))
   return Math.max(0, 1 - (meter.kind === 'concurrency' ? heldOf(state) : state.used) / meter.limit)
 }
 

@@ -23,7 +23,7 @@ export class RedisRoom implements RoomSource {
   constructor(private readonly place: RedisConfig) {}
 
   async take(asks: readonly Ask[], isLow: boolean): Promise<Taken> {
-    const words = asks.flatMap(({ meter, need, spare }) => [meter.kind, meter.limit, need, spare])
+    const words = asks.flatMap(({ meter, need, spare, lows = 0 }) => [meter.kind, meter.limit, need, spare, lows])
     const names = asks.map(({ meter }) => meter.name)
     const [waitMs = 0, ...rest] = (await this.run('take', names, isLow, words)).map(Number)
     const granted = rest.filter((_, i) => i % 2 === 0)
@@ -41,7 +41,7 @@ export class RedisRoom implements RoomSource {
   report(reports: readonly RoomReport[]): void {
     for (const isRefusal of [false, true]) {
       const chosen = reports.filter((one) => one.isRefusal === isRefusal)
-      const words = chosen.flatMap(({ meter, level, closedMs }) => ['rate', meter.limit, level, Math.ceil(closedMs)])
+      const words = chosen.flatMap(({ meter, level, closedMs }) => ['rate', meter.limit, level, Math.ceil(closedMs), 0])
       const names = chosen.map(({ meter }) => meter.name)
       if (chosen.length > 0) void this.run('report', names, isRefusal, words).catch(() => undefined)
     }
@@ -62,7 +62,7 @@ export class RedisRoom implements RoomSource {
   }
 
   private async send(operation: 'give' | 'renew', amounts: readonly Amount[]): Promise<void> {
-    const words = amounts.flatMap(({ meter, amount }) => [meter.kind, meter.limit, Math.floor(amount), 0])
+    const words = amounts.flatMap(({ meter, amount }) => [meter.kind, meter.limit, Math.floor(amount), 0, 0])
     const names = amounts.map(({ meter }) => meter.name)
     try {
       const [processes] = await this.run(operation, names, false, words)

@@ -27,6 +27,8 @@ const REFUSED_MS = 300_000
 const REPORT_MS = 20
 /** Left to requests that the provider has not yet counted. */
 const RESERVE_SHARE = 0.02
+/** Of the limit, after such a 429: the provider gets so far ahead that the next few requests do not meet it empty. */
+const PAUSE_SHARE = 0.01
 /** No report closes a target for longer. */
 const CLOSED_MS_MAX = 60_000
 /** How far the reset of a bucket that refills evenly may be from what is missing in it. */
@@ -80,7 +82,7 @@ export class ReportedRooms {
     const limit = unit && this.limitOf(target, unit, reports)
     if (unit === undefined || limit === undefined) return isKnown
     const { meter } = this.mark({ ...target, unit, limit, ms: REFUSED_MS }, true)
-    this.owner.report([{ meter, level: 0, closedMs: 0, isRefusal: true }])
+    this.owner.report([{ meter, level: -Math.max(1, limit * PAUSE_SHARE), closedMs: 0, isRefusal: true }])
     return isKnown
   }
 

@@ -7,6 +7,7 @@ import type { CapacityConfig, ReportedLimit } from '../core/capacity-limits.ts'
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 import { slowTicker, type Ticking } from '../core/ticker.ts'
 import type { Amount, Ask, RoomReport, RoomSource, Taken } from './common-room.ts'
+import { Grant, Held } from './grant.ts'
 import { amountOf, bucketOf, type CapacityUnit, type Demand, type Meter, metersFor, sliceOf } from './meter.ts'
 import { ReportedRooms, type ReportedRoomsOwner, type ScarceRoom } from './reported-rooms.ts'
 import { StandbyRoom } from './standby-room.ts'
@@ -17,65 +18,13 @@ const NOTHING: Demand = { tokens: 0, microUsd: 0 }
 /** An ask is tried again after others took what it was granted at most this often. */
 const TRIES = 3
 
-/** What a process holds of one meter. Targets of a provider share those of the provider. */
-class Held {
-  /** For requests to come. Below 0: they must pay back first. */
-  spare = 0
-  /** Places that running requests take. */
-  running = 0
-  /** Before this time nothing is free (`performance.now()`). */
-  emptyUntilMs = 0
-  /** What was left of the limit when this process last asked, from 0 to 1, and when. */
-  left = 1
-  leftMs = 0
-
-  /** Places that this process holds. */
-  get places(): number {
-    return this.running + this.spare
-  }
-
-  constructor(
-    public meter: Meter,
-    public slice: number,
-  ) {}
-}
-
-/** What one request has taken; given back or corrected when its call ends. */
-export class Grant {
-  private isOpen = true
-
-  constructor(
-    private readonly room: TargetRoom,
-    /** Of what it took: a new configuration may have other limits when it ends. */
-    private readonly held: readonly Held[],
-    private readonly demand: Demand,
-  ) {}
-
-  /** The call has ended, with what the provider counts of it. */
-  ended(used: Demand): void {
-    if (!this.isOpen) return
-    this.isOpen = false
-    this.room.end(this.held, this.demand, used)
-  }
-
-  /** It is called once more. */
-  again(): void {
-    if (this.isOpen) for (const held of this.held) if (held.meter.unit === 'requests') held.spare--
-  }
-
-  /** Nothing was sent. */
-  cancel(): void {
-    if (!this.isOpen) return
-    this.isOpen = false
-    this.room.end(this.held, this.demand, undefined)
-  }
-}
-
 export class TargetRoom {
   /** Requests that wait for it in the queue. Who comes later does not pass them. */
   waiting = 0
   private asking: Promise<void> | undefined
   private isLowDenied = false
+  /** Turns of the lower class that the others do not know of. */
+  private lows = 0
   /** What requests need that wait for the ask in flight, or for the next one. */
   private wanted: Demand[] = []
 
@@ -125,6 +74,11 @@ export class TargetRoom {
     return ms
   }
 
+  /** A request of the lower class has had its turn. */
+  hadLowTurn(): void {
+    this.lows++
+  }
+
   /** Asks for what a request lacks, unless that is in vain. The queue is woken by the answer. */
   askFor(demand: Demand, isLow: boolean): void {
     if (this.has(demand)) return
@@ -143,10 +97,14 @@ export class TargetRoom {
       } else if (meter.unit !== 'requests') held.spare += amountOf(meter, demand) - amountOf(meter, used ?? NOTHING)
       else if (used === undefined) held.spare++
       const most = Math.max(slice, 0)
+      // Others may wait for the place that is free now: whose turn it is, they decide together.
+      const isAwaited = this.waiting > 0 && meter.kind === 'concurrency' && this.rooms.isShared
       const isMuch = held.spare > most * 2 || (meter.kind === 'concurrency' && held.spare > most)
-      if (!isMuch || this.waiting > 0) continue
-      given.push({ meter, amount: held.spare - most })
-      held.spare = most
+      const kept = isAwaited ? 0 : isMuch && this.waiting === 0 ? most : held.spare
+      if (held.spare <= kept) continue
+      given.push({ meter, amount: held.spare - kept })
+      held.spare = kept
+      held.emptyUntilMs = 0
     }
     if (given.length > 0) this.rooms.give(given)
     this.rooms.changed()
@@ -205,16 +163,25 @@ export class TargetRoom {
     this.wanted = []
     const [first] = wanted
     if (first !== undefined) this.giveBackFor(first)
+    const lows = Math.max(0, this.lows)
+    this.lows = Math.min(0, this.lows)
     const asks = all.map(({ meter, slice, spare }): Ask => {
       const need = first === undefined ? 0 : Math.max(0, amountOf(meter, first) - spare)
       const sum = wanted.reduce((before, demand) => before + amountOf(meter, demand), 0) + this.forQueue(meter, first)
       // While requests wait here, none holds what others could have.
       const toCome = this.waiting > 0 ? 0 : slice
-      return { meter, need: Math.ceil(need), spare: Math.max(0, Math.ceil(sum + toCome - Math.max(0, spare) - need)) }
+      return {
+        ...(lows > 0 ? { lows } : {}),
+        meter,
+        need: Math.ceil(need),
+        spare: Math.max(0, Math.ceil(sum + toCome - Math.max(0, spare) - need)),
+      }
     })
     const taken = await this.rooms.take(asks, isLow)
     const nowMs = performance.now()
     this.isLowDenied = isLow && taken.waitMs > 0
+    // The turn of what was granted to the lower class is counted already.
+    if (isLow && first !== undefined && taken.waitMs === 0) this.lows--
     all.forEach((held, i) => {
       held.left = taken.left[i] ?? held.left
       held.leftMs = nowMs
@@ -348,6 +315,11 @@ export class Rooms implements Ticking, ReportedRoomsOwner {
 
   give(amounts: readonly Amount[]): void {
     this.source.give(amounts)
+  }
+
+  /** Other processes take room, too. */
+  get isShared(): boolean {
+    return this.source.processes > 1
   }
 
   take(asks: readonly Ask[], isLow: boolean): Promise<Taken> {

@@ -27,15 +27,20 @@ interface Standby {
   lookedMs: number
 }
 
-export class StandbyRoom implements Omit<RoomSource, 'processes'> {
+export class StandbyRoom implements RoomSource {
   private standby: Standby | undefined
 
   constructor(
     private readonly source: RoomSource,
     private readonly held: () => readonly HeldNow[],
     /** Of this node. */
-    private readonly processes: () => number,
+    private readonly ofNode: () => number,
   ) {}
+
+  /** With whom the room is shared; while it cannot be reached each process is alone. */
+  get processes(): number {
+    return this.standby === undefined ? Math.max(this.source.processes, this.ofNode()) : 1
+  }
 
   async take(asks: readonly Ask[], isLow: boolean): Promise<Taken> {
     const { standby } = this
@@ -81,7 +86,7 @@ export class StandbyRoom implements Omit<RoomSource, 'processes'> {
   }
 
   private standIn(): Standby {
-    const processes = Math.max(this.source.processes, this.processes())
+    const processes = Math.max(this.source.processes, this.ofNode())
     const standby = {
       ...{ room: new CommonRoom(), parts: new Map(), spent: new Map(), processes },
       lookedMs: performance.now(),

@@ -1,14 +1,19 @@
 -- What is left of the limits of providers and targets, for all nodes: `common-room.ts` is the same for one node.
 -- KEYS: one hash for each meter; for `renew` also the processes that take room. ARGV: the operation, the holder, 1 for
 -- the lower class (of `report`: for a refusal), and for each meter its kind, its limit, what is needed or given or held
--- or left, and what is spare (of `report`: for how long nothing comes back).
+-- or left, what is spare (of `report`: for how long nothing comes back), and turns that the lower class has had.
 
 local HELD_MS, WAITING_MS, LOOK_MS, LOW_TURNS, BUCKET_SHARE = 20000, 300, 25, 10, 6
-local REFUSED_SHARE, REFUSED_MS, SHARE_MIN, REGROWTH = 0.85, 2000, 0.05, 0.000002
+local EARLY_MAX, TURN_MS, TURNS_KEPT_MS, EARLY_PLACES, EARLY_RATE = 3, 500, 10000, 50, 3000
+local REFUSED_SHARE, REFUSED_MS, SHARE_MIN = 0.85, 2000, 0.05
+local REGROWTH, NEAR_REGROWTH, NEAR, BURST_SHARE = 0.000004, 0.0000004, 0.03, 0.01
 -- Longer than a month, after which nothing of a hash counts.
 local KEPT_MS = 32 * 86400000
 
 local operation, holder, is_low = ARGV[1], 'h:' .. ARGV[2], ARGV[3] == '1'
+-- The turns of the class: of each process, and where the one was that had the last turn.
+local class = is_low and 'l:' or 'u:'
+local turns_of, turns_at = class .. ARGV[2], class .. '@'
 
 local function number(value)
   return tonumber(value or '0') or 0
@@ -39,15 +44,25 @@ local function window_end(kind)
   return now + KEPT_MS
 end
 
+local function grown(share, refused_share, ms)
+  local low, high = refused_share * (1 - NEAR), refused_share * (1 + NEAR)
+  local to_low = math.min(ms, math.max(0, low - share) / REGROWTH)
+  local near = share + to_low * REGROWTH
+  local to_high = math.min(ms - to_low, math.max(0, high - near) / NEAR_REGROWTH)
+  return math.min(1, near + to_high * NEAR_REGROWTH + (ms - to_low - to_high) * REGROWTH)
+end
+
 local function state_of(i)
   local key = KEYS[i]
-  local at = 3 + (i - 1) * 4
+  local at = 3 + (i - 1) * 5
   local meter = {
     key = key,
     kind = ARGV[at + 1],
     limit = number(ARGV[at + 2]),
     amount = number(ARGV[at + 3]),
     spare = number(ARGV[at + 4]),
+    lows = number(ARGV[at + 5]),
+    others = {},
     holders = {},
     held = 0,
   }
@@ -55,6 +70,19 @@ local function state_of(i)
   local fields = {}
   for f = 1, #found, 2 do fields[found[f]] = found[f + 1] end
   meter.waiting, meter.urgent, meter.turns = number(fields.waiting), number(fields.urgent), number(fields.turns)
+  meter.turns_at = number(fields[turns_at])
+  meter.place = meter.turns_at
+  for name, value in pairs(fields) do
+    if string.sub(name, 1, 2) == class and name ~= turns_at then
+      local had, waits, kept = string.match(value, '^(%d+) (%d+) (%d+)$')
+      local is_waiting = had and number(waits) > now
+      if not had or number(kept) <= now then redis.call('HDEL', key, name)
+      elseif name == turns_of then
+        meter.is_queued = is_waiting
+        meter.place = is_waiting and number(had) or math.max(number(had), meter.turns_at)
+      elseif is_waiting then meter.others[#meter.others + 1] = number(had) end
+    end
+  end
   if meter.kind == 'rate' then
     meter.most = math.max(1, meter.limit / BUCKET_SHARE)
     meter.per_ms = meter.limit / 60000
@@ -63,8 +91,10 @@ local function state_of(i)
     meter.closed, meter.refused = number(fields.closed), number(fields.refused)
     meter.share, meter.had_share = number(fields.share or '1'), fields.share ~= nil
     local since = math.max(0, now - math.max(at, meter.closed))
+    if meter.share < 1 then meter.most = math.max(1, meter.limit * BURST_SHARE) end
     meter.level = math.min(meter.most, level + since * meter.per_ms * meter.share)
-    meter.share = math.min(1, meter.share + math.max(0, now - at) * REGROWTH)
+    meter.refused_share = number(fields.refused_share)
+    if meter.share < 1 then meter.share = grown(meter.share, meter.refused_share, math.max(0, now - at)) end
   elseif meter.kind == 'concurrency' then
     for name, value in pairs(fields) do
       if string.sub(name, 1, 2) == 'h:' then
@@ -96,7 +126,7 @@ local function save(meter)
   if meter.kind == 'rate' then
     redis.call('HSET', meter.key, 'level', string.format('%.6f', meter.level), 'at', string.format('%d', now))
     if meter.share < 1 then redis.call('HSET', meter.key, 'share', string.format('%.6f', meter.share))
-    elseif meter.had_share then redis.call('HDEL', meter.key, 'share') end
+    elseif meter.had_share then redis.call('HDEL', meter.key, 'share', 'refused_share') end
   elseif meter.kind ~= 'concurrency' then
     redis.call('HSET', meter.key, 'window', string.format('%d', meter.window), 'used', string.format('%d', meter.used))
   end
@@ -181,7 +211,9 @@ if operation == 'report' then
     local closed = math.max(meter.closed, now + meter.spare)
     redis.call('HSET', meter.key, 'closed', string.format('%d', closed))
     if is_low and now >= meter.refused + REFUSED_MS then
-      redis.call('HSET', meter.key, 'refused', string.format('%d', now))
+      local part = meter.share < meter.refused_share and (1 + REFUSED_SHARE) / 2 or 1
+      redis.call('HSET', meter.key, 'refused', string.format('%d', now),
+        'refused_share', string.format('%.6f', meter.share * part))
       meter.share = math.max(SHARE_MIN, meter.share * REFUSED_SHARE)
     end
     save(meter)
@@ -189,26 +221,54 @@ if operation == 'report' then
   return {}
 end
 
-local wait = 0
-for _, meter in ipairs(meters) do wait = math.max(wait, wait_for(meter)) end
+local function note_turns(meter, had, waits)
+  redis.call('HSET', meter.key, turns_of, string.format('%d %d %d', had, waits, now + TURNS_KEPT_MS))
+end
+
+local wait, queued = 0, nil
+for _, meter in ipairs(meters) do
+  meter.turns = math.max(-EARLY_MAX * LOW_TURNS, meter.turns - meter.lows * LOW_TURNS)
+  meter.lacks = wait_for(meter)
+  wait = math.max(wait, meter.lacks)
+  if meter.amount > 0 then
+    local is_first = queued == nil or (meter.is_queued and not queued.is_queued)
+    if is_first or (meter.lacks > queued.lacks and not queued.is_queued) then queued = meter end
+  end
+end
 if wait == 0 and is_low then
   for _, meter in ipairs(meters) do
     if now < meter.urgent and meter.turns < LOW_TURNS - 1 then wait = LOOK_MS end
   end
 end
+if wait == 0 and queued then
+  local early = math.floor(queued.limit / (queued.kind == 'concurrency' and EARLY_PLACES or EARLY_RATE))
+  for _, had in ipairs(queued.others) do
+    if had + early < queued.place then wait = LOOK_MS end
+  end
+end
 if wait > 0 then
   for _, meter in ipairs(meters) do
     redis.call('HSET', meter.key, 'waiting', string.format('%d', now + WAITING_MS))
-    if not is_low then redis.call('HSET', meter.key, 'urgent', string.format('%d', now + WAITING_MS)) end
+    if not is_low then
+      if now >= meter.urgent then meter.turns = 0 end
+      redis.call('HSET', meter.key, 'urgent', string.format('%d', now + WAITING_MS))
+    end
+    redis.call('HSET', meter.key, 'turns', string.format('%d', meter.turns))
     save(meter)
   end
+  if queued then note_turns(queued, queued.place, now + TURN_MS) end
   return reply(math.min(wait, KEPT_MS), {})
 end
 
 for _, meter in ipairs(meters) do
   if now < meter.urgent then
-    redis.call('HSET', meter.key, 'turns', string.format('%d', is_low and 0 or meter.turns + 1))
+    local turns = is_low and meter.turns - (LOW_TURNS - 1) or math.min(LOW_TURNS - 1, meter.turns + 1)
+    redis.call('HSET', meter.key, 'turns', string.format('%d', turns))
   end
+end
+if queued then
+  redis.call('HSET', queued.key, turns_at, string.format('%d', math.max(queued.turns_at, queued.place)))
+  note_turns(queued, queued.place + 1, 0)
 end
 
 local granted = {}

@@ -1,6 +1,6 @@
 /** One attempt of a request: the candidate that is called, its permit, its call and its trace. */
 
-import type { Grant } from '../capacity/rooms.ts'
+import type { Grant } from '../capacity/grant.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { Learned } from '../providers/provider.ts'

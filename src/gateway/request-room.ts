@@ -3,8 +3,9 @@
  * called, the request waits for them.
  */
 
+import type { Grant } from '../capacity/grant.ts'
 import type { Demand } from '../capacity/meter.ts'
-import type { Grant, Rooms, TargetRoom } from '../capacity/rooms.ts'
+import type { Rooms, TargetRoom } from '../capacity/rooms.ts'
 import { PRIORITIES, type Priority, type Waiting, type WaitQueue } from '../capacity/wait-queue.ts'
 import { type Key, publicName } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
@@ -127,6 +128,7 @@ export class RequestRoom {
         const attempt = this.tryFull()
         if (attempt === undefined && !this.isInVain) return false
         count(-1)
+        if (this.isLow && attempt !== undefined) this.capacity.rooms.of(attempt.candidate.target)?.hadLowTurn()
         full.length = 0
         // The queue is not yet done with this turn.
         queueMicrotask(() => {

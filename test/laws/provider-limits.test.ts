@@ -24,7 +24,7 @@ class Stage {
   readonly fleet: SimulatedFleet
   readonly keys: readonly Key[]
   readonly served = new Map<string, number>()
-  readonly counts = { sent: 0, attempts: 0, failed: 0, answered: 0 }
+  readonly counts = { sent: 0, attempts: 0, failed: 0, answered: 0, answeredBatch: 0 }
   /** The longest that a request took. */
   longestMs = 0
   private readonly candidates
@@ -72,6 +72,7 @@ class Stage {
       },
       answered: () => {
         this.counts.answered++
+        if (isLowered) this.counts.answeredBatch++
         this.served.set(caller.id, (this.served.get(caller.id) ?? 0) + 1)
         took()
       },
@@ -83,14 +84,14 @@ class Stage {
     new SimulatedRequest(node, caller, this.candidates, ends, isLowered).next()
   }
 
-  /** All organisations send alike, as much in a minute as all quotas together. */
-  demand(share = 1): () => void {
+  /** All organisations send alike, as much in a minute as all quotas together; `isLowered`: of batch. */
+  demand(share = 1, isLowered = false): () => void {
     const total = Object.values(this.providers).reduce((sum, { perMinute }) => sum + perMinute, 0)
     const periodMs = (MINUTE_MS * this.keys.length) / (total * share)
     let isOn = true
     for (const caller of this.keys)
       this.time.after(this.random.below(Math.round(periodMs)), () =>
-        this.time.every(periodMs, () => isOn && this.send(caller)),
+        this.time.every(periodMs, () => isOn && this.send(caller, this.anyNode, isLowered)),
       )
     return () => {
       isOn = false
@@ -161,7 +162,40 @@ describe('ten nodes', () => {
     await time.run(MINUTE_MS)
     const { silent: used = 0 } = await stage.usedIn(4 * MINUTE_MS)
     expect(used).toBeGreaterThanOrEqual(0.95)
-    expect(stage.refused).toBeLessThanOrEqual(0.01 * stage.counts.attempts)
+    expect(stage.refused).toBeLessThanOrEqual(0.005 * stage.counts.attempts)
+    stage.fleet.close()
+  })
+
+  test.each([
+    ['both want more than there is', 1.2, 0.1],
+    ['interactive wants half', 0.5, 0.5],
+  ])('give batch its share: %s', async (_, interactive, batchShare) => {
+    const time = new VirtualTime()
+    const stage = new Stage(40, { even: new QuotaProvider(time, 1200, 'even', () => 0) }, time)
+    stage.demand(interactive)
+    stage.demand(1.2, true)
+    // Then everything of before has been answered, or has given up.
+    await time.run(40_000)
+    const { answered, answeredBatch } = stage.counts
+    const { even: used = 0 } = await stage.usedIn(2 * MINUTE_MS)
+    expect(used).toBeGreaterThanOrEqual(0.95)
+    const [all, ofBatch] = [stage.counts.answered - answered, stage.counts.answeredBatch - answeredBatch]
+    expect(ofBatch / all).toBeWithin(batchShare - 0.02, batchShare + 0.02)
+    stage.fleet.close()
+  })
+
+  test('use reserved capacity first, and what costs by use for the rest alone', async () => {
+    const time = new VirtualTime()
+    const quotas = { reserved: 600, payg: 1800 }
+    const of = (perMinute: number) => new QuotaProvider(time, perMinute, 'even', () => 0)
+    const stage = new Stage(100, { reserved: of(quotas.reserved), payg: of(quotas.payg) }, time)
+    stage.demand(0.5)
+    await time.run(MINUTE_MS)
+    const { reserved: used = 0, payg = 0 } = await stage.usedIn(2 * MINUTE_MS)
+    expect(used).toBeGreaterThanOrEqual(0.95)
+    // Half of both together, without what is reserved.
+    const rest = ((quotas.reserved + quotas.payg) * 0.5 - quotas.reserved) / quotas.payg
+    expect(payg).toBeWithin(rest - 0.03, rest + 0.03)
     stage.fleet.close()
   })
 

@@ -1,6 +1,7 @@
 /** Limits of providers with real nodes: a quota that others use, too, Redis that hangs, and every kind of request. */
 
 import { expect, test } from 'bun:test'
+import { Redis } from 'ioredis'
 import type { JsonObject } from '../../src/core/json.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { RedisServer } from '../support/redis.ts'
@@ -127,6 +128,43 @@ test('two nodes share 120 requests a minute; while Redis hangs each keeps to its
   expect(countOf(hung, 429)).toBeGreaterThan(0)
   expect(upstream.calls.length - before).toBeLessThanOrEqual(mostIn(performance.now() - beganMs) + 20)
   redis.signal('SIGCONT')
+}, 120_000)
+
+test('a node that is flooded delays the single request of another node by one slot at most', async () => {
+  await using redis = await RedisServer.start()
+  await using client = Object.assign(new Redis(redis.url), {
+    async [Symbol.asyncDispose]() {
+      client.disconnect()
+    },
+  })
+  await using upstream = await Upstream.start()
+  const running: (() => void)[] = []
+  const begun: string[] = []
+  upstream.otherwise(async (call) => {
+    begun.push(JSON.stringify(call.json['messages']))
+    await new Promise<void>((resolve) => running.push(resolve))
+    await json(200, chatBody('Hello.'))(call)
+  })
+  const text = config(upstream.url, { concurrent_requests: 2 }, { queue: { max_wait_ms: 60_000 } }, redis.url)
+  await using one = await Weir.ready(text)
+  await using other = await Weir.ready(text)
+  // Each has learned that there are two.
+  const readyMs = Date.now()
+  await until(async () => {
+    const seen = await client.zrange('weir:{capacity}', 0, '-1', 'WITHSCORES')
+    return seen.length === 4 && Math.min(Number(seen[1]), Number(seen[3])) > readyMs
+  })
+  const flood = Array.from({ length: 8 }, () => send(one))
+  await until(async () => (await metrics(one)).includes('weir_queue_waiting{class="interactive"} 6'))
+  const single = send(other, { messages: [{ role: 'user', content: 'single' }] })
+  await until(async () => (await metrics(other)).includes('weir_queue_waiting{class="interactive"} 1'))
+  for (let released = 0; released < 9; released++) {
+    await until(async () => begun.length === Math.min(9, released + 2))
+    running.shift()?.()
+  }
+  expect((await Promise.all([single, ...flood])).map(({ status }) => status)).toEqual(Array(9).fill(200))
+  // Two ran already.
+  expect(begun.findIndex((messages) => messages.includes('single'))).toBeWithin(2, 4)
 }, 120_000)
 
 test('images, embeddings and turns on sockets keep to the limits, and wait, as all others', async () => {

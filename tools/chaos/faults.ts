@@ -23,7 +23,7 @@ interface Pause {
   readonly last: number
 }
 
-const BETWEEN_MS: Pause = { first: 300, last: 1500 }
+export const BETWEEN_MS: Pause = { first: 300, last: 1500 }
 
 /** A fault that was injected, in `performance.now` milliseconds. */
 export interface Injected {

@@ -22,6 +22,13 @@ const ADMIN_TOKEN = 'an-admin-token-of-the-chaos-run'
 /** Longer than a change of a key may take until it is confirmed. */
 const ADMIN_TIMEOUT_MS = 45_000
 
+interface Start {
+  /** The words of its program; by default those of the others. */
+  readonly program?: readonly string[] | undefined
+  /** Added to its environment. */
+  readonly env?: Readonly<Record<string, string>>
+}
+
 export class Gateway {
   /** When one of its processes was killed, in `performance.now` milliseconds. */
   readonly kills: number[] = []
@@ -38,11 +45,17 @@ export class Gateway {
     readonly folder: string,
     readonly port: number,
     private readonly adminPort: number,
+    private readonly program: readonly string[],
+    private readonly env: Readonly<Record<string, string>>,
   ) {}
 
   /** Writes the configuration and starts the program. `config` has neither addresses nor a data directory. */
-  static async start(folder: string, config: JsonObject): Promise<Gateway> {
-    const gateway = new Gateway(folder, await lastingPort(), await lastingPort())
+  static async start(
+    folder: string,
+    config: JsonObject,
+    { program = PROGRAM, env = {} }: Start = {},
+  ): Promise<Gateway> {
+    const gateway = new Gateway(folder, await lastingPort(), await lastingPort(), program, env)
     await mkdir(folder, { recursive: true })
     const listen = { host: '127.0.0.1', port: gateway.port }
     const admin = { host: '127.0.0.1', port: gateway.adminPort, token: ADMIN_TOKEN }
@@ -66,10 +79,10 @@ export class Gateway {
   async start(): Promise<void> {
     const { PATH = '' } = process.env
     this.starts++
-    const [command = '', ...words] = PROGRAM
+    const [command = '', ...words] = this.program
     const child = spawn(command, [...words, 'serve', '--config', this.file], {
       cwd: this.folder,
-      env: { PATH, HOME: this.folder },
+      env: { PATH, HOME: this.folder, ...this.env },
       stdio: ['ignore', 'pipe', 'pipe'],
       // Its own process group, so that a kill reaches the workers.
       detached: true,
@@ -158,7 +171,7 @@ export class Gateway {
 
   /** Runs a command of the program. Resolves to what it prints, without the last newline; rejects if it fails. */
   async run(...words: readonly string[]): Promise<string> {
-    const child = Bun.spawn([...PROGRAM, ...words, '--config', this.file], {
+    const child = Bun.spawn([...this.program, ...words, '--config', this.file], {
       cwd: this.folder,
       stdio: ['ignore', 'pipe', 'pipe'],
     })

@@ -9,28 +9,32 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { scriptFlags } from '../../scripts/script-flags.ts'
 import { ArrivalClock } from './arrival-clock.ts'
+import { runFleet } from './fleet.ts'
 import { Provider } from './provider.ts'
 import { Report } from './report.ts'
 import { type Run, runCluster, runEmbedded, runRedis, runSentinel, type SetupResult } from './setups.ts'
 
 const HELP = `Usage: scripts/chaos [--seconds N] [--seed N] [--callers N] [--setup NAME]…
 
-Starts five setups in front of a simulated provider that records what it served: a gateway with the embedded ledger
-and one worker, one with two workers, two gateways over one Redis, one gateway over a Redis Cluster, and two over a
-master with two replicas and three Sentinels. Callers in all dialects, a third of them over WebSockets, send short and
-long requests of several service tiers, and disconnect at random. Meanwhile chaos kills gateways, supervisors, workers,
-the owner of the shared embedded ledger and Redis with SIGKILL and restarts them, replaces workers, freezes processes,
-restores Redis from a copy that is seconds old or from its last snapshot, flushes its scripts, cuts connections, kills a
-master of the cluster so that its replica takes over, and orders and forces failovers by the Sentinels. A webhook that
-fails, hangs and is slow gets alerts about spend, and keys are created, rotated and revoked. Then it waits until all
-leases have expired and all alerts have arrived, and prints every check with its figures. Finally it flushes Redis under
-load and checks that the gateways restore what they recorded. Exits 1 if a check fails.
+Starts six setups in front of a simulated provider that records what it served: a gateway with the embedded ledger and
+one worker, one with two workers, two gateways over one Redis, one gateway over a Redis Cluster, two over a master with
+two replicas and three Sentinels, and a fleet of four that share the limits of providers over one Redis. Callers in all
+dialects, a third of them over WebSockets, send short and long requests of several service tiers, and disconnect at
+random. Meanwhile chaos kills gateways, supervisors, workers, the owner of the shared embedded ledger and Redis with
+SIGKILL and restarts them, replaces workers, freezes processes, restores Redis from a copy that is seconds old or from
+its last snapshot, flushes its scripts, cuts connections, kills a master of the cluster so that its replica takes over,
+and orders and forces failovers by the Sentinels. A webhook that fails, hangs and is slow gets alerts about spend, and
+keys are created, rotated and revoked. Then it waits until all leases have expired and all alerts have arrived, and
+prints every check with its figures. Finally it flushes Redis under load and checks that the gateways restore what they
+recorded. Nodes of the fleet have clocks that are two seconds apart; they are killed, and cut off from Redis, with parts
+of the limits leased: no limit may be passed by more than its bound, and no request may wait for ever. With
+WEIR_EARLIER_EXECUTABLE the last of them runs that program, of another version. Exits 1 if a check fails.
 
   --seconds N   duration of the faults (default 60); the leases take half a minute more
   --seed N      repeats the random choices of another run
   --callers N   concurrent requests in each setup, half as many over cluster and Sentinels (default 12)
-  --setup NAME  only this setup, or several: embedded, shared, redis, cluster, sentinel (default: all); beside others,
-                the faults of sentinel take two thirds of the time
+  --setup NAME  only this setup, or several: embedded, shared, redis, cluster, sentinel, fleet (default: all);
+                beside others, the faults of sentinel take two thirds of the time
 `
 
 interface Flags {
@@ -46,6 +50,7 @@ const SETUPS = {
   redis: runRedis,
   cluster: runCluster,
   sentinel: runSentinel,
+  fleet: runFleet,
 } as const
 
 type SetupName = keyof typeof SETUPS

@@ -85,7 +85,7 @@ export interface Run {
 export interface SetupResult extends AsyncDisposable {
   readonly name: string
   readonly faults: readonly Injected[]
-  readonly results: readonly Result[]
+  readonly results: readonly Pick<Result, 'end'>[]
   check(report: Report): Promise<void>
 }
 
