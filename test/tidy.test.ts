@@ -12,6 +12,7 @@ import {
   forbiddenWords,
   importCycles,
   longFunctions,
+  smallFiles,
   unexplainedPackages,
   unusedExports,
   vagueNames,
@@ -75,6 +76,10 @@ describe('the repository', () => {
     const pages = ['src/main.ts', 'src/console/page.ts']
     const roots = [...pages, ...['scripts', 'tools'].flatMap(below).map((source) => source.path)]
     expect(deadFiles(sources, files, roots)).toEqual([])
+  })
+
+  test('has no short file with one importer beside it', () => {
+    expect(smallFiles(sources)).toEqual([])
   })
 
   test('has no unused export', () => {
@@ -270,7 +275,20 @@ describe('the rules themselves', () => {
     ])
   })
 
-  test('find exports that nobody imports', () => {
+  test('find short files with one importer beside them', () => {
+    const at = (path: string, text = '') => parseSource(`src/${path}`, text)
+    const small = (...others: readonly Source[]) => smallFiles([at('core/a.ts', '\n'.repeat(39)), ...others]).length
+    expect(small(at('core/b.ts', `import './a.ts'`))).toBe(1)
+    expect(small(at('core/b.ts', `import './a.ts'`), at('core/c.ts', `import './a.ts'`))).toBe(0)
+    expect(small(at('core/b.ts', `import './a.ts'`), at('wire/c.ts', `import '../core/a.ts'`))).toBe(0)
+    expect(small(at('wire/c.ts', `import '../core/a.ts'`))).toBe(0)
+    expect(small(parseSource('test/core/a.test.ts', `import '../../src/core/a.ts'`))).toBe(0)
+    expect(smallFiles([at('core/a.ts', '\n'.repeat(40)), at('core/b.ts', `import './a.ts'`)])).toEqual([])
+    expect(small(at('core/b.ts', `import './a.ts'${'\n'.repeat(390)}`))).toBe(0)
+    expect(smallFiles([at('dialects/chat/schema.ts'), at('dialects/chat/b.ts', `import './schema.ts'`)])).toEqual([])
+  })
+
+  test('find exports that nothing imports', () => {
     const text = `
       export const a = 1, b = 2
       export type C = 1

@@ -11,13 +11,13 @@ import type { HistoryPoint } from './history-file.ts'
 type Totals = ReturnType<MergedFigures['totals']>
 
 /** What is read at one moment. */
-interface Reading {
+interface FiguresReading {
   readonly totals: Totals
   readonly inFlight: number
   readonly streams: number
 }
 
-interface TimedReading extends Reading {
+interface TimedReading extends FiguresReading {
   readonly atMs: number
 }
 
@@ -38,7 +38,7 @@ export class FiguresHistory {
   private readonly kept: HistoryPoint[]
 
   constructor(
-    private readonly read: () => Reading,
+    private readonly read: () => FiguresReading,
     private readonly clock: () => number = Date.now,
     before: readonly HistoryPoint[] = [],
   ) {

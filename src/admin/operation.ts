@@ -4,7 +4,7 @@ import type { JsonObject } from '../core/json.ts'
 import type { Changer } from '../keys/admin-audit.ts'
 import type { Given, Parameter } from '../reports/parameters.ts'
 import type { AdminData } from './admin-data.ts'
-import type { SchemaName } from './api-shapes.ts'
+import type { SchemaName } from './api-schemas.ts'
 import type { EventHub } from './event-hub.ts'
 import type { Supervision } from './supervision.ts'
 

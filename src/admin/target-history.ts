@@ -6,7 +6,7 @@ import type { TargetFigures } from './target-rows.ts'
 
 type Counted = ReturnType<MergedFigures['targets']>[number]
 
-interface Reading {
+interface TargetsReading {
   readonly atMs: number
   readonly targets: ReadonlyMap<string, Counted>
 }
@@ -17,7 +17,7 @@ const SPAN_MS = 15 * 60_000
 const NOT_JUDGED: readonly string[] = ['caller_left', 'drained', 'rejected', 'too_large']
 
 export class TargetHistory {
-  private readings: Reading[] = []
+  private readings: TargetsReading[] = []
 
   constructor(
     private readonly read: () => readonly Counted[],
@@ -43,7 +43,7 @@ export class TargetHistory {
     }
   }
 
-  private reading(): Reading {
+  private reading(): TargetsReading {
     const targets = this.read().map((counted) => [targetKey(counted), counted] as const)
     return { atMs: this.clock(), targets: new Map(targets) }
   }

@@ -307,7 +307,7 @@ export class AlertQueue {
     return note.immediate()
   }
 
-  /** Another node reports the alert, or nobody does. */
+  /** Another node reports the alert, or none does. */
   unclaim(id: string): void {
     this.database.query('DELETE FROM alerts WHERE id = ?').run(id)
   }

@@ -41,7 +41,7 @@ export class BackupProblem extends Error {
 /**
  * Makes `target`, which must not exist or be empty: everything is copied into a folder beside it, checked, flushed to
  * the disk, and then renamed, so that there is a whole backup or none. Another user may write to the folder above it
- * (`/tmp`): what is copied has a name that nobody can guess, and nothing is written to what is there already. Throws
+ * (`/tmp`): what is copied has a name that cannot be guessed, and nothing is written to what is there already. Throws
  * `BackupProblem` or `LedgerFileError`.
  */
 export async function backUp(dataDir: string, target: string): Promise<readonly CopiedFile[]> {

@@ -68,7 +68,7 @@ export function plainNumber<T>(value: T): T | number {
 }
 
 /**
- * Parses the text with a mark, a string, in place of each number that is not exact, and then puts the numbers into the
+ * Parses the text with a placeholder, a string, for each number that is not exact, and then puts the numbers into the
  * value. A reviver of `JSON.parse` would be called for every value of the text: with 240,000 of them, one such number
  * took 90 ms.
  */
@@ -77,31 +77,32 @@ function parseWithTexts(text: string, longNumbers = UNLIMITED): JsonValue {
   longNumbers.left -= places.length / 2
   const numbers: JsonValue[] = []
   // No caller can guess it.
-  const mark = `#${crypto.randomUUID()}:`
-  let marked = ''
+  const prefix = `#${crypto.randomUUID()}:`
+  let replaced = ''
   let at = 0
   for (let place = 0; place < places.length; place += 2) {
     const [start = 0, end = 0] = [places[place], places[place + 1]]
     const number = text.slice(start, end)
     // A string in the place of a name, or of what is no number, would hide the mistake.
     if (!NUMBER.test(number) || isName(text, end)) return JSON.parse(text)
-    marked += `${text.slice(at, start)}"${mark}${numbers.length}"`
+    replaced += `${text.slice(at, start)}"${prefix}${numbers.length}"`
     numbers.push(JSON.rawJSON(number))
     at = end
   }
   let value: JsonValue
   try {
-    value = JSON.parse(marked + text.slice(at))
+    value = JSON.parse(replaced + text.slice(at))
   } catch {
     // Its error names the place in the text as it is.
     return JSON.parse(text)
   }
-  const numberOf = (found: string) => (found.startsWith(mark) ? numbers[Number(found.slice(mark.length))] : undefined)
+  const numberOf = (found: string) =>
+    found.startsWith(prefix) ? numbers[Number(found.slice(prefix.length))] : undefined
   return typeof value === 'string' ? (numberOf(value) ?? value) : withNumbers(value, numberOf)
 }
 
-/** The same value with numbers in place of their marks. */
-function withNumbers(root: JsonValue, numberOf: (mark: string) => JsonValue | undefined): JsonValue {
+/** The same value with numbers in place of their placeholders. */
+function withNumbers(root: JsonValue, numberOf: (found: string) => JsonValue | undefined): JsonValue {
   const waiting: JsonValue[] = [root]
   for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
     if (Array.isArray(node)) {

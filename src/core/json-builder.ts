@@ -125,18 +125,18 @@ export class JsonBuilder {
     else this.size = end
   }
 
-  /** Bytes that nobody changes, which are not copied. Not in short JSON. */
+  /** Bytes that never change, which are not copied. Not in short JSON. */
   unchanged(bytes: Uint8Array): void {
     this.endPiece().add(bytes, 0, bytes.byteLength)
   }
 
-  /** What is written from here on is `since` this mark; undefined in short JSON. */
-  mark(): number | undefined {
+  /** What is written from here on is `since` this piece; undefined in short JSON. */
+  nextPiece(): number | undefined {
     return this.target === shared ? undefined : this.endPiece().count
   }
 
-  since(mark: number): readonly Uint8Array[] {
-    return this.endPiece().viewsFrom(mark)
+  since(piece: number): readonly Uint8Array[] {
+    return this.endPiece().viewsFrom(piece)
   }
 
   /** All that was written; as text if it is short. */

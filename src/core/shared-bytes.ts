@@ -1,6 +1,6 @@
 /**
  * Bytes that grow at their end, of which several holders share the beginning: the input of a conversation, turn by
- * turn. They are in segments that nobody changes, so that adding to them copies nothing but the addition, also where
+ * turn. They are in segments that never change, so that adding to them copies nothing but the addition, also where
  * two conversations go on from one.
  */
 
@@ -28,7 +28,7 @@ export class SharedBytes {
     readonly size: number,
   ) {}
 
-  /** These bytes, which nobody changes, without a copy. */
+  /** These bytes, which must not change, without a copy. */
   static of(buffers: readonly Buffer[]): SharedBytes {
     let size = 0
     const segments: Segment[] = []

@@ -50,7 +50,7 @@ export function isTokenPrice(field: string): boolean {
 
 /**
  * Dollars per million tokens, of `litellm_params` or `model_info`; undefined without the price of input and output. A
- * tier that lacks one of them is left out: it would be charged at the base price for what nobody has stated. A length
+ * tier that lacks one of them is left out: it would be charged at the base price for what is not stated. A length
  * keeps what the list has of it, because without it all of a long request would have the price of a short one.
  */
 export function litellmPrice(

@@ -2,7 +2,7 @@
  * Raises and resets of an organisation's budgets, and what it spent elsewhere. They are one record of the key store
  * without a secret, under a prefix and the organisation's id, so that everything that holds for keys holds for them:
  * one change log, gateways that follow within a second and put back what Redis loses. An earlier version of weir takes
- * it for a key that nobody can present.
+ * it for a key that cannot be presented.
  */
 
 import { isArray, isObject, type JsonObject, numberOf, parseObject, stringOf } from '../core/json.ts'

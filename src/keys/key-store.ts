@@ -244,7 +244,7 @@ export class KeyStore {
       const record = before === undefined ? undefined : parseKeyRecord(before)
       if (before === undefined || record === undefined) return undefined
       const edited = edit(record)
-      // The record as it is may be another command's change, which nobody has confirmed yet.
+      // The record as it is may be another command's change, which is not confirmed yet.
       const isWritten = edited !== record
       const next = isWritten ? { ...edited, revision: (record.revision ?? 0) + 1 } : record
       const text = isWritten ? JSON.stringify(next) : before
@@ -346,7 +346,7 @@ function unconfirmed(ids: readonly string[], doubt: string, withinMs: number): K
   return new KeyProblem(
     'unconfirmed',
     `the change of ${what} was sent, and ${withinMs / 1000} s later it may still be lost: ${doubt}. Run the ` +
-      'command again; a key that was created or rotated has a secret that nobody knows: rotate it.',
+      'command again; a key that was created or rotated has an unknown secret: rotate it.',
   )
 }
 

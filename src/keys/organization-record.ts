@@ -1,7 +1,7 @@
 /**
  * Organisations that commands and the admin API create. Each is a record of the key store without a secret, under a
  * prefix and its id, so that everything that holds for keys holds for it: one change log, gateways that follow within a
- * second and put back what Redis loses. An earlier version of weir takes it for a key that nobody can present.
+ * second and put back what Redis loses. An earlier version of weir takes it for a key that cannot be presented.
  */
 
 import type { Limits } from '../core/limits.ts'

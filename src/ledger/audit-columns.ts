@@ -84,9 +84,9 @@ type Field = keyof Table
 type ChargeField = { [F in Field]: Table[F] extends { readonly charge: true } ? F : never }[Field]
 
 /**
- * A request that was admitted and has ended. `model` and `provider` are '' if none was called, `outcome` is '' if
- * nobody settled; `overageMicroUsd` is by how much the cost passed what was held; `remote` is the caller's address,
- * `node` the name of the node that served it.
+ * A request that was admitted and has ended. `model` and `provider` are '' if none was called, `outcome` is ''
+ * if it was never settled; `overageMicroUsd` is by how much the cost passed what was held; `remote` is the caller's
+ * address, `node` the name of the node that served it.
  */
 export type AuditRow = { readonly [F in Field]: Values[Table[F]['type']] }
 
@@ -190,7 +190,7 @@ export function settledValues(
   return rows.settledStored(request, kind, endedMs, charge, heldMicroUsd)
 }
 
-/** The charge that a row was made of. If nobody reported an outcome, it counts as completed. */
+/** The charge that a row was made of. If no outcome was reported, it counts as completed. */
 export function chargeOfRow(row: AuditRow): Charge {
   return { ...fieldsOf(isCharge, chargeColumns, ({ field }) => row[field]), outcome: row.outcome || 'completed' }
 }

@@ -250,7 +250,7 @@ const NO_LENGTHS: readonly LongRates[] = []
 
 /**
  * The tier under which a request is logged and summed up: `default` for the base tier by any name, '' if the answer
- * names none, `other` for a name that nobody knows.
+ * names none, `other` for an unknown name.
  */
 export function servedTier(price: Price | undefined, { serviceTier: named }: Usage): string {
   if (named === undefined || namesNoTier(named)) return ''

@@ -86,7 +86,7 @@ export function usageOf(charge: Charge): UsageFigures | undefined {
   return charge.model === '' ? undefined : arithmetic.of(charge)
 }
 
-/** The figures of a reservation that nobody settled: its progress, with the input estimate at least. */
+/** The figures of a reservation that was never settled: its progress, with the input estimate at least. */
 export function usageOfLost(inputTokens: number, outputTokens: number, costMicroUsd: number): UsageFigures {
   return { ...noUsage, requests: 1, estimatedRequests: 1, inputTokens, outputTokens, costMicroUsd }
 }

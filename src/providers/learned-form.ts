@@ -7,7 +7,6 @@ import type { BytePieces } from '../core/byte-pieces.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { FormStore, type LearningTarget } from './form-store.ts'
-import { PerTarget } from './per-target.ts'
 import type { Learned, Provider, Rejection, Target } from './provider.ts'
 
 /** What a rejection suggests. */
@@ -42,6 +41,36 @@ function placeOf(endpoint: Endpoint): FormPlace {
   const own = { store: new FormStore(), entryOf: () => endpoint.name }
   places.set(endpoint, own)
   return own
+}
+
+/** Models of one endpoint: with a pattern, callers choose their names. */
+const MODELS_MAX = 1000
+
+/**
+ * What is known of a target before any request: addresses, headers, which form of its API a model takes. Made once for
+ * each endpoint and model, and dropped with the endpoint: to find out by patterns which server and model it is, and to
+ * write the address, took a fifth of the time of a small request.
+ */
+class PerTarget<T> {
+  private readonly known = new WeakMap<Endpoint, Map<string, T>>()
+
+  constructor(private readonly make: (target: Target) => T) {}
+
+  of(target: Target): T {
+    let models = this.known.get(target.endpoint)
+    if (models === undefined) {
+      models = new Map()
+      this.known.set(target.endpoint, models)
+    }
+    const key = target.api === undefined ? target.model : `${target.api} ${target.model}`
+    let made = models.get(key)
+    if (made === undefined) {
+      made = this.make(target)
+      if (models.size >= MODELS_MAX) models.clear()
+      models.set(key, made)
+    }
+    return made
+  }
 }
 
 /** How requests to one target are written, and what was learned about that. */

@@ -27,7 +27,7 @@ export class RenewedValue<T> {
   ) {}
 
   /**
-   * The value. While one holds, nobody waits: it is replaced in the background. Concurrent callers share one fetch.
+   * The value. While one holds, no caller waits: it is replaced in the background. Concurrent callers share one fetch.
    * Rejects with what the fetch throws if no value holds.
    */
   get(): T | Promise<T> {

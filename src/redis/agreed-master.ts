@@ -67,9 +67,7 @@ function agreed(views: readonly View[]): { master: string; servers: readonly str
   for (const { master } of views) votes.set(master, (votes.get(master) ?? 0) + 1)
   const [first] = [...votes].sort(([, one], [, other]) => other - one)
   if (first === undefined || 2 * first[1] <= views.length)
-    throw new NoMasterError(
-      `it is not agreed who is the master (${[...votes.keys()].join(' or ') || 'nobody answers'})`,
-    )
+    throw new NoMasterError(`it is not agreed who is the master (${[...votes.keys()].join(' or ') || 'none answers'})`)
   const [master] = first
   const isMoving = votes.size > 1 || views.some(({ isFailingOver }) => isFailingOver)
   const servers = [...new Set([master, ...views.flatMap((view) => view.servers)])]

@@ -91,8 +91,8 @@ function hasTags(text: string, wanted: readonly (readonly [name: string, value: 
 }
 
 /**
- * The last rows, and how many came before them. Lets other work of the process run between two pages. `isOver`: nobody
- * waits for the rows any more.
+ * The last rows, and how many came before them. Lets other work of the process run between two pages. `isOver`: the
+ * rows are no longer wanted.
  */
 export async function lastRows(
   log: Pick<AuditLog, 'read'>,

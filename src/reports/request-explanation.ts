@@ -62,7 +62,7 @@ interface ExplanationRequest {
   readonly isLedgerUp?: boolean | undefined
 }
 
-/** A key that nobody has, or that cannot be used at all. `message` is one line for the operator. */
+/** An unknown key, or one that cannot be used at all. `message` is one line for the operator. */
 export class UnknownKey extends Error {
   override readonly name = 'UnknownKey'
 }

@@ -11,27 +11,27 @@ export class FileSync {
   private isRunning = false
   private isAgain = false
   private isClosed = false
-  /** The mark of the last request. */
-  private mark = 0
+  /** The number of the last request. */
+  private number = 0
 
-  /** `done` gets the mark of the last request that the flush covers. Closes `file` in `close`. */
+  /** `done` gets the number of the last request that the flush covers. Closes `file` in `close`. */
   constructor(
     private readonly file: number,
-    private readonly done: (error: Error | null, mark: number) => void,
+    private readonly done: (error: Error | null, number: number) => void,
     private readonly flush: Flush = fdatasync,
   ) {}
 
-  /** Flushes what was written so far; `mark` identifies it for the caller. */
-  soon(mark = 0): void {
-    this.mark = mark
+  /** Flushes what was written so far; `number` identifies it for the caller. */
+  soon(number = 0): void {
+    this.number = number
     this.isAgain = this.isRunning
     if (this.isRunning) return
     this.isRunning = true
     this.flush(this.file, (error) => {
       this.isRunning = false
-      this.done(error, mark)
+      this.done(error, number)
       if (this.isClosed) closeSync(this.file)
-      else if (this.isAgain) this.soon(this.mark)
+      else if (this.isAgain) this.soon(this.number)
     })
   }
 

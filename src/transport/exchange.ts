@@ -18,7 +18,7 @@ import { TransportError } from './transport-error.ts'
  */
 export interface ResponseHandler {
   head(status: number, headers: Pick<ResponseHead, 'get' | 'has'>): void
-  /** The bytes from `from` to `to`; at least one. Nobody else touches them again. */
+  /** The bytes from `from` to `to`; at least one. The handler alone may use them from then on. */
   data(bytes: Uint8Array, from: number, to: number): void
   /** Whether a body that comes whole goes to `text`. Asked after `head`. */
   readonly takesText?: boolean

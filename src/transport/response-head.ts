@@ -80,11 +80,11 @@ export class ResponseHead {
     if (name === 'content-type') return this.contentType ?? null
     if (name === 'content-length') return this.contentLength ?? null
     this.lowerText ??= this.text.toLowerCase()
-    const mark = `\r\n${name}:`
+    const prefix = `\r\n${name}:`
     let value: string | null = null
-    for (let at = this.lowerText.indexOf(mark); at !== -1; at = this.lowerText.indexOf(mark, at + 1)) {
-      const end = this.text.indexOf('\r\n', at + mark.length)
-      const one = trimmed(this.text, at + mark.length, end === -1 ? this.text.length : end)
+    for (let at = this.lowerText.indexOf(prefix); at !== -1; at = this.lowerText.indexOf(prefix, at + 1)) {
+      const end = this.text.indexOf('\r\n', at + prefix.length)
+      const one = trimmed(this.text, at + prefix.length, end === -1 ? this.text.length : end)
       value = value === null ? one : `${value}, ${one}`
     }
     return value

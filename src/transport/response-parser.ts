@@ -87,7 +87,7 @@ export class ResponseParser {
   /** The beginning of a head, of a line or of trailers whose end was not in the push that brought it. */
   private kept: Buffer = NONE
   private keptBytes = 0
-  /** How much of the mark that ends them was seen at the end of the kept bytes. */
+  /** How much of the delimiter that ends them was seen at the end of the kept bytes. */
   private matched = 0
   /** What `gather` found: these bytes, and where the pushed bytes go on. */
   private gathered: Buffer = NONE
@@ -286,7 +286,7 @@ export class ResponseParser {
       return next + 2
     } else {
       this.enter(TRAILERS)
-      // The line end of the last chunk's size is the first half of the mark that ends the trailers.
+      // The line end of the last chunk's size is the first half of the delimiter that ends the trailers.
       this.matched = LINE_END.length
     }
     return next
@@ -314,28 +314,28 @@ export class ResponseParser {
   }
 
   /**
-   * Whether all bytes up to a mark have come: then `gathered` has them, without the mark. Else they are kept. A mark
-   * may be cut anywhere, and bytes may come one at a time: each is looked at once.
+   * Whether all bytes up to a delimiter have come: then `gathered` has them, without it. Else they are kept. It may be
+   * cut anywhere, and bytes may come one at a time: each is looked at once.
    */
-  private gather(bytes: Buffer, at: number, mark: Buffer, bytesMax: number, tooLong: string): boolean {
+  private gather(bytes: Buffer, at: number, delimiter: Buffer, bytesMax: number, tooLong: string): boolean {
     if (this.keptBytes === 0 && this.matched === 0) {
-      const end = bytes.indexOf(mark, at)
+      const end = bytes.indexOf(delimiter, at)
       if (end !== -1) {
         if (end - at > bytesMax) throw new ResponseSyntaxError(tooLong)
-        return this.found(bytes, at, end, end + mark.length)
+        return this.found(bytes, at, end, end + delimiter.length)
       }
     }
     let next = at
-    while (next < bytes.length && this.matched < mark.length) {
+    while (next < bytes.length && this.matched < delimiter.length) {
       const byte = bytes[next++]
-      if (byte === mark[this.matched]) this.matched += 1
+      if (byte === delimiter[this.matched]) this.matched += 1
       else this.matched = byte === CR ? 1 : 0
     }
     this.keptBytes += next - at
-    if (this.keptBytes > bytesMax + mark.length) throw new ResponseSyntaxError(tooLong)
-    const isWhole = this.matched === mark.length
+    if (this.keptBytes > bytesMax + delimiter.length) throw new ResponseSyntaxError(tooLong)
+    const isWhole = this.matched === delimiter.length
     if (isWhole && this.keptBytes === next - at) {
-      const end = Math.max(at, next - mark.length)
+      const end = Math.max(at, next - delimiter.length)
       this.keptBytes = 0
       this.matched = 0
       return this.found(bytes, at, end, next)
@@ -346,7 +346,7 @@ export class ResponseParser {
     this.kept = NONE
     this.keptBytes = 0
     this.matched = 0
-    return this.found(kept, 0, Math.max(0, keptBytes - mark.length), next)
+    return this.found(kept, 0, Math.max(0, keptBytes - delimiter.length), next)
   }
 
   /** Appends a copy to what is kept, because the pushed bytes are the sink's. `keptBytes` counts them already. */

@@ -1,14 +1,14 @@
 /** The examples of the reference do what they promise, in every language. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isArray, isObject } from '../../src/core/json.ts'
 import { DOCUMENT, objectAt } from '../support/api-schema.ts'
-import { Gateway, KEY } from '../support/gateway.ts'
+import { KEY } from '../support/gateway.ts'
+import { lastingGateway, lastingUpstream } from '../support/served.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
-import { Upstream } from '../support/upstream.ts'
 import { ROOT } from './pages.ts'
 
 /** A Python with the official SDKs; `scripts/test` installs one. */
@@ -48,50 +48,41 @@ function printed({ operation, lang }: Sample): RegExp {
   return lang === 'Shell' ? /Hello|from the provider/ : new RegExp(TEXT)
 }
 
-let provider: Upstream
-let gateway: Gateway
-
-beforeAll(async () => {
-  const images = JSON.stringify({ created: 1763650000, data: [{ b64_json: PNG }] })
-  const data = [0, 1].map((index) => ({ object: 'embedding', index, embedding: 'AACAPwAAAEA=' }))
-  const usage = { prompt_tokens: 8, total_tokens: 8 }
-  const embeddings = JSON.stringify({ object: 'list', data, model: 'embed-small', usage })
-  const answersText = speaks('openai', () => textAnswer(TEXT))
-  provider = await Upstream.start()
-  provider.otherwise((call) => {
-    if (call.path.includes('/images/')) return call.answer(200, images)
-    return call.path.includes('/embeddings') ? call.answer(200, embeddings) : answersText(call)
-  })
-  const price = { input: 0.25, output: 2 }
-  const chatModel = (name: string) => ({
-    targets: [{ provider: 'up', model: name }],
-    ...{ price, context_window: 400_000, supports: ['tools', 'images'] },
-  })
-  gateway = await Gateway.start({
-    validated: true,
-    providers: { up: provider.url },
-    models: {
-      'gpt-5-mini': chatModel('gpt-5-mini'),
-      'claude-sonnet': chatModel('claude-sonnet'),
-      'embed-small': {
-        targets: [{ provider: 'up', model: 'embed-small' }],
-        price: { input: 0.02 },
-        supports: ['embeddings'],
-      },
-      'gpt-image': {
-        targets: [{ provider: 'up', model: 'gpt-image' }],
-        price: { image: 0.04 },
-        supports: ['image_generation'],
-      },
+const images = JSON.stringify({ created: 1763650000, data: [{ b64_json: PNG }] })
+const data = [0, 1].map((index) => ({ object: 'embedding', index, embedding: 'AACAPwAAAEA=' }))
+const usage = { prompt_tokens: 8, total_tokens: 8 }
+const embeddings = JSON.stringify({ object: 'list', data, model: 'embed-small', usage })
+const answersText = speaks('openai', () => textAnswer(TEXT))
+const provider = await lastingUpstream()
+provider.otherwise((call) => {
+  if (call.path.includes('/images/')) return call.answer(200, images)
+  return call.path.includes('/embeddings') ? call.answer(200, embeddings) : answersText(call)
+})
+const price = { input: 0.25, output: 2 }
+const chatModel = (name: string) => ({
+  targets: [{ provider: 'up', model: name }],
+  ...{ price, context_window: 400_000, supports: ['tools', 'images'] },
+})
+const gateway = await lastingGateway({
+  validated: true,
+  providers: { up: provider.url },
+  models: {
+    'gpt-5-mini': chatModel('gpt-5-mini'),
+    'claude-sonnet': chatModel('claude-sonnet'),
+    'embed-small': {
+      targets: [{ provider: 'up', model: 'embed-small' }],
+      price: { input: 0.02 },
+      supports: ['embeddings'],
     },
-  })
-  await symlink(join(ROOT, 'node_modules'), join(gateway.folder, 'node_modules'))
-  await writeFile(join(gateway.folder, 'photo.png'), Buffer.from(PNG, 'base64'))
+    'gpt-image': {
+      targets: [{ provider: 'up', model: 'gpt-image' }],
+      price: { image: 0.04 },
+      supports: ['image_generation'],
+    },
+  },
 })
-
-afterAll(async () => {
-  for (const each of [gateway, provider]) await each[Symbol.asyncDispose]()
-})
+await symlink(join(ROOT, 'node_modules'), join(gateway.folder, 'node_modules'))
+await writeFile(join(gateway.folder, 'photo.png'), Buffer.from(PNG, 'base64'))
 
 interface Output {
   readonly title: string

@@ -4,7 +4,7 @@
  * once.
  */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isArray, isObject, type JsonObject, type JsonValue, objectOf } from '../../src/core/json.ts'
@@ -12,9 +12,10 @@ import type { DialectName } from '../../src/dialects/dialect.ts'
 import { meaningOf } from '../laws/reading.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
+import { lasting, lastingUpstream } from '../support/served.ts'
 import { calls, speaks, textAnswer } from '../support/speech.ts'
 import type { Speech } from '../support/speech-writer.ts'
-import { type Call, Upstream } from '../support/upstream.ts'
+import type { Call } from '../support/upstream.ts'
 
 const FOLDER = join(import.meta.dir, '../fixtures/callers')
 const OSLO = { id: 'call_a1', name: 'get_weather', json: '{"city":"Oslo"}' }
@@ -22,23 +23,13 @@ const ROME = { id: 'call_b2', name: 'get_weather', json: '{"city":"Rome"}' }
 /** The model names that agents request. Only the second gateway passes images in tool results on. */
 const MODELS = ['acme-large', 'claude-stub-1', 'claude-opus-4-8', 'stub-model', 'gpt-5.5', 'gpt-6-sol']
 
-let upstream: Upstream
-let gateway: Gateway
-let passing: Gateway
-
-beforeAll(async () => {
-  upstream = await Upstream.start()
-  upstream.otherwise(speaks('openai', speechFor))
-  const models = Object.fromEntries(MODELS.map((name) => [name, [`up/${name}`]]))
-  const start = (config: JsonObject) =>
-    Gateway.start({ providers: { up: upstream.url }, models, config, validated: true })
-  gateway = await start({})
-  passing = await start({ compatibility: { tool_result_images: 'pass' } })
-})
-
-afterAll(async () => {
-  for (const each of [gateway, passing, upstream]) await each[Symbol.asyncDispose]()
-})
+const upstream = await lastingUpstream()
+upstream.otherwise(speaks('openai', speechFor))
+const models = Object.fromEntries(MODELS.map((name) => [name, [`up/${name}`]]))
+const start = (config: JsonObject) =>
+  Gateway.start({ providers: { up: upstream.url }, models, config, validated: true })
+const gateway = lasting(await start({}))
+const passing = lasting(await start({ compatibility: { tool_result_images: 'pass' } }))
 
 /**
  * A model that calls its weather tool twice if there is one and nothing was called yet; else a tool of a namespace;

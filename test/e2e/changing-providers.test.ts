@@ -3,7 +3,7 @@
  * provider gets the whole conversation, every call with its result, whatever ids the previous one used.
  */
 
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { createOpenAI } from '@ai-sdk/openai'
 import Anthropic from '@anthropic-ai/sdk'
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema'
@@ -11,42 +11,35 @@ import { generateText, isStepCount, tool } from 'ai'
 import OpenAI from 'openai'
 import { z } from 'zod'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
-import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
+import { KEY, providerEntry } from '../support/gateway.ts'
 import { Random } from '../support/random.ts'
+import { lastingGateway, lastingUpstream } from '../support/served.ts'
 import { calls, speaks, textAnswer } from '../support/speech.ts'
-import { type Call, Upstream } from '../support/upstream.ts'
+import type { Call, Upstream } from '../support/upstream.ts'
 
 const STEPS = 24
 const PROVIDERS = ['openai', 'anthropic', 'gemini', 'bedrock'] as const
 type Name = (typeof PROVIDERS)[number]
 
 const upstreams = new Map<Name, Upstream>()
-let gateway: Gateway
 let random: Random
 let made = 0
 /** Requests with calls and results that do not match. */
 let mismatches: string[] = []
 
-beforeAll(async () => {
-  for (const name of PROVIDERS) {
-    const upstream = await Upstream.start()
-    upstreams.set(
-      name,
-      upstream.otherwise((call) => answer(name, call)),
-    )
-  }
-  const entry = (name: Name) => providerEntry(name, `http://127.0.0.1:${upstreams.get(name)?.port}`)
-  gateway = await Gateway.start({
-    validated: true,
-    providers: Object.fromEntries(PROVIDERS.map((name) => [name, entry(name)])),
-    models: { any: PROVIDERS.map((name) => `${name}/up`) },
-    config: { routing: { max_attempts: PROVIDERS.length } },
-  })
-})
-
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  for (const upstream of upstreams.values()) await upstream[Symbol.asyncDispose]()
+for (const name of PROVIDERS) {
+  const upstream = await lastingUpstream()
+  upstreams.set(
+    name,
+    upstream.otherwise((call) => answer(name, call)),
+  )
+}
+const entry = (name: Name) => providerEntry(name, `http://127.0.0.1:${upstreams.get(name)?.port}`)
+const gateway = await lastingGateway({
+  validated: true,
+  providers: Object.fromEntries(PROVIDERS.map((name) => [name, entry(name)])),
+  models: { any: PROVIDERS.map((name) => `${name}/up`) },
+  config: { routing: { max_attempts: PROVIDERS.length } },
 })
 
 /** Fails a third of the requests; otherwise takes the next step: one to three calls with ids of its own kind. */

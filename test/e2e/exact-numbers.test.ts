@@ -3,15 +3,16 @@
  * and of messages are often beyond 2^53, and a tool that gets another id acts on something else.
  */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { PROVIDER_DIALECTS, type ProviderDialect } from '../../src/config/provider-dialects.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { DIALECTS } from '../providers/dialects.ts'
 import { textOf } from '../support/bytes.ts'
 import { ask, requestBytes } from '../support/caller.ts'
-import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
+import { KEY, providerEntry } from '../support/gateway.ts'
+import { lastingGateway, lastingUpstream } from '../support/served.ts'
 import { calls } from '../support/speech.ts'
-import { type Call, Upstream } from '../support/upstream.ts'
+import type { Call, Upstream } from '../support/upstream.ts'
 
 setDefaultTimeout(30_000)
 
@@ -33,7 +34,6 @@ const withDigits = (json: string) =>
 
 const upstreams = new Map<ProviderDialect, Upstream>()
 const asked: string[] = []
-let gateway: Gateway
 
 /** Calls a tool, whole or in a stream whose arguments are not in pieces, as providers with arguments as objects do. */
 function callsTool(dialect: ProviderDialect): (call: Call) => Promise<void> {
@@ -49,23 +49,15 @@ function callsTool(dialect: ProviderDialect): (call: Call) => Promise<void> {
   }
 }
 
-beforeAll(async () => {
-  for (const dialect of PROVIDER_DIALECTS)
-    upstreams.set(dialect, (await Upstream.start()).otherwise(callsTool(dialect)))
-  const entry = (dialect: ProviderDialect) => providerEntry(dialect, `http://127.0.0.1:${upstreams.get(dialect)?.port}`)
-  gateway = await Gateway.start({
-    validated: true,
-    providers: Object.fromEntries(PROVIDER_DIALECTS.map((dialect) => [dialect, entry(dialect)])),
-    models: {
-      ...Object.fromEntries(PROVIDER_DIALECTS.map((dialect) => [dialect, [`${dialect}/up`]])),
-      'vertex-claude': ['vertex/claude-up'],
-    },
-  })
-})
-
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  for (const upstream of upstreams.values()) await upstream[Symbol.asyncDispose]()
+for (const dialect of PROVIDER_DIALECTS) upstreams.set(dialect, (await lastingUpstream()).otherwise(callsTool(dialect)))
+const entry = (dialect: ProviderDialect) => providerEntry(dialect, `http://127.0.0.1:${upstreams.get(dialect)?.port}`)
+const gateway = await lastingGateway({
+  validated: true,
+  providers: Object.fromEntries(PROVIDER_DIALECTS.map((dialect) => [dialect, entry(dialect)])),
+  models: {
+    ...Object.fromEntries(PROVIDER_DIALECTS.map((dialect) => [dialect, [`${dialect}/up`]])),
+    'vertex-claude': ['vertex/claude-up'],
+  },
 })
 
 const parameters = { type: 'object', properties: { row: { type: 'integer', minimum: SCHEMA_STAND_IN } } }

@@ -3,7 +3,7 @@
  * the official SDK and the strict grammar of each dialect.
  */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
@@ -12,10 +12,11 @@ import { meaningOf } from '../laws/reading.ts'
 import { sha256 } from '../support/bytes.ts'
 import { ask, type End, requestBytes } from '../support/caller.ts'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
-import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
+import { KEY, providerEntry } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
+import { lastingGateway, lastingUpstream } from '../support/served.ts'
 import { thrownBy } from '../support/thrown.ts'
-import { Upstream } from '../support/upstream.ts'
+import type { Upstream } from '../support/upstream.ts'
 
 interface Heard {
   readonly text: string
@@ -36,25 +37,17 @@ const PLACES: Readonly<Record<string, readonly [ProviderDialect, string]>> = {
 }
 const PROVIDERS = Object.keys(PLACES)
 const upstreams = new Map<string, Upstream>()
-let gateway: Gateway
 
-beforeAll(async () => {
-  for (const provider of PROVIDERS) upstreams.set(provider, await Upstream.start())
-  const entry = (name: string, dialect: ProviderDialect) => ({
-    ...providerEntry(dialect, `http://127.0.0.1:${upstreams.get(name)?.port}`),
-    ...(name === 'openai-responses' && { api: 'responses' }),
-  })
-  const places = Object.entries(PLACES)
-  gateway = await Gateway.start({
-    validated: true,
-    providers: Object.fromEntries(places.map(([name, [dialect]]) => [name, entry(name, dialect)])),
-    models: Object.fromEntries(places.map(([name, [, model]]) => [name, [`${name}/${model}`]])),
-  })
+for (const provider of PROVIDERS) upstreams.set(provider, await lastingUpstream())
+const entry = (name: string, dialect: ProviderDialect) => ({
+  ...providerEntry(dialect, `http://127.0.0.1:${upstreams.get(name)?.port}`),
+  ...(name === 'openai-responses' && { api: 'responses' }),
 })
-
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  for (const upstream of upstreams.values()) await upstream[Symbol.asyncDispose]()
+const places = Object.entries(PLACES)
+const gateway = await lastingGateway({
+  validated: true,
+  providers: Object.fromEntries(places.map(([name, [dialect]]) => [name, entry(name, dialect)])),
+  models: Object.fromEntries(places.map(([name, [, model]]) => [name, [`${name}/${model}`]])),
 })
 
 const openai = () => new OpenAI({ apiKey: KEY, baseURL: `${gateway.url}/v1`, maxRetries: 0 })

@@ -4,15 +4,16 @@
  * for a failed connection and retry.
  */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { PROVIDER_DIALECTS, type ProviderDialect } from '../../src/config/provider-dialects.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { DIALECTS } from '../providers/dialects.ts'
 import { type Answer, ask, requestBytes } from '../support/caller.ts'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
-import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
-import { type Call, Upstream } from '../support/upstream.ts'
+import { KEY, providerEntry } from '../support/gateway.ts'
+import { lastingGateway, lastingUpstream } from '../support/served.ts'
+import type { Call, Upstream } from '../support/upstream.ts'
 
 const PATHS: Readonly<Record<DialectName, string>> = {
   chat: '/v1/chat/completions',
@@ -38,21 +39,13 @@ interface Beginning {
 
 const upstreams = new Map<ProviderDialect, Upstream>()
 const beginnings: Beginning[] = []
-let gateway: Gateway
 
-beforeAll(async () => {
-  for (const dialect of PROVIDER_DIALECTS) upstreams.set(dialect, (await Upstream.start()).otherwise(breakOff))
-  const entry = (dialect: ProviderDialect) => providerEntry(dialect, `http://127.0.0.1:${upstreams.get(dialect)?.port}`)
-  gateway = await Gateway.start({
-    validated: true,
-    providers: Object.fromEntries(PROVIDER_DIALECTS.map((dialect) => [dialect, entry(dialect)])),
-    models: Object.fromEntries(PROVIDER_DIALECTS.map((dialect) => [dialect, [`${dialect}/up`]])),
-  })
-})
-
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  for (const upstream of upstreams.values()) await upstream[Symbol.asyncDispose]()
+for (const dialect of PROVIDER_DIALECTS) upstreams.set(dialect, (await lastingUpstream()).otherwise(breakOff))
+const entry = (dialect: ProviderDialect) => providerEntry(dialect, `http://127.0.0.1:${upstreams.get(dialect)?.port}`)
+const gateway = await lastingGateway({
+  validated: true,
+  providers: Object.fromEntries(PROVIDER_DIALECTS.map((dialect) => [dialect, entry(dialect)])),
+  models: Object.fromEntries(PROVIDER_DIALECTS.map((dialect) => [dialect, [`${dialect}/up`]])),
 })
 
 /** The request contains the number of the beginning. */

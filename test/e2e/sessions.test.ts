@@ -3,7 +3,7 @@
  * provider answers every step, and gets the same bytes for earlier steps, so that its prompt cache works.
  */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
@@ -11,9 +11,10 @@ import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/co
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { meaningOf } from '../laws/reading.ts'
 import { checkResponsesStream } from '../laws/responses-grammar.ts'
-import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
+import { KEY, providerEntry } from '../support/gateway.ts'
+import { lastingGateway, lastingUpstream } from '../support/served.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
-import { Upstream } from '../support/upstream.ts'
+import type { Upstream } from '../support/upstream.ts'
 
 const FOLDER = join(import.meta.dir, '../fixtures/callers/sessions')
 const PROVIDERS = ['openai', 'anthropic', 'gemini', 'bedrock'] as const
@@ -33,36 +34,28 @@ function recorded(name: string): Session {
 }
 
 const upstreams = new Map<ProviderDialect, Upstream>()
-let gateway: Gateway
 
-beforeAll(async () => {
-  for (const provider of PROVIDERS) {
-    const upstream = await Upstream.start()
-    upstreams.set(provider, upstream.otherwise(speaks(provider, () => textAnswer('Done.'))))
-  }
-  const price = { input: 1, output: 10 }
-  gateway = await Gateway.start({
-    validated: true,
-    providers: Object.fromEntries(
-      PROVIDERS.map((name) => [name, providerEntry(name, `http://127.0.0.1:${upstreams.get(name)?.port}`)]),
-    ),
-    models: Object.fromEntries(
-      PROVIDERS.map((name) => [
-        name,
-        {
-          targets: [{ provider: name, model: 'up' }],
-          price,
-          supports: ['tools', 'images'],
-          prompt_cache: name === 'gemini' ? {} : { explicit: true, ttls: ['5m', '1h'] },
-        },
-      ]),
-    ),
-  })
-})
-
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  for (const upstream of upstreams.values()) await upstream[Symbol.asyncDispose]()
+for (const provider of PROVIDERS) {
+  const upstream = await lastingUpstream()
+  upstreams.set(provider, upstream.otherwise(speaks(provider, () => textAnswer('Done.'))))
+}
+const price = { input: 1, output: 10 }
+const gateway = await lastingGateway({
+  validated: true,
+  providers: Object.fromEntries(
+    PROVIDERS.map((name) => [name, providerEntry(name, `http://127.0.0.1:${upstreams.get(name)?.port}`)]),
+  ),
+  models: Object.fromEntries(
+    PROVIDERS.map((name) => [
+      name,
+      {
+        targets: [{ provider: name, model: 'up' }],
+        price,
+        supports: ['tools', 'images'],
+        prompt_cache: name === 'gemini' ? {} : { explicit: true, ttls: ['5m', '1h'] },
+      },
+    ]),
+  ),
 })
 
 interface Step {

@@ -3,12 +3,12 @@
  * on.
  */
 
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { childrenOf, ownResidentBytes } from '../support/process-table.ts'
 import * as does from '../support/scenarios.ts'
 import type { Scenario } from '../support/upstream.ts'
-import { STREAM, Stage, seen } from './stage.ts'
+import { lastingStage, STREAM, seen } from './stage.ts'
 
 const MIB = 1024 * 1024
 /** What the kernel's buffers and Bun may hold for one stream, in both directions and at both ends. */
@@ -27,30 +27,25 @@ const finite = Array.from({ length: 1000 }, (_, index) => frames.slice(index * 6
 const again = frames.slice(0, 64).join('')
 
 const taken = new Array<number>(STREAMS).fill(0)
-let stage: Stage
 
-beforeAll(async () => {
-  let begun = 0
-  const endless: Scenario = (call) => {
-    const stream = begun++
-    const count = (bytes: number) => {
-      taken[stream] = bytes
-    }
-    return does.endless([role], again, count)(call)
+let begun = 0
+const endless: Scenario = (call) => {
+  const stream = begun++
+  const count = (bytes: number) => {
+    taken[stream] = bytes
   }
-  // Without an output limit: these answers are longer than any model's.
-  const model = (name: string) => ({
-    name,
-    targets: [{ provider: 'p0', model: name }],
-    price: { input: 1, output: 10 },
-  })
-  const config = { models: [model('endless'), model('finite')] }
-  // The runtime collects garbage ten times a second instead of once, so that what stays is what is held.
-  const env = { BUN_GC_TIMER_INTERVAL: '100' }
-  stage = await Stage.start({ endless, finite: does.stream([role, ...finite]) }, { config, env })
+  return does.endless([role], again, count)(call)
+}
+// Without an output limit: these answers are longer than any model's.
+const model = (name: string) => ({
+  name,
+  targets: [{ provider: 'p0', model: name }],
+  price: { input: 1, output: 10 },
 })
-
-afterAll(async () => await stage[Symbol.asyncDispose]())
+const config = { models: [model('endless'), model('finite')] }
+// The runtime collects garbage ten times a second instead of once, so that what stays is what is held.
+const env = { BUN_GC_TIMER_INTERVAL: '100' }
+const stage = await lastingStage({ endless, finite: does.stream([role, ...finite]) }, { config, env })
 
 /** Resolves once the providers have had to stop: what they could write no longer changes. */
 async function stalled(): Promise<void> {

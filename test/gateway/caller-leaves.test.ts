@@ -3,12 +3,12 @@
  * nothing stays open.
  */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { Caller } from '../support/caller.ts'
 import * as does from '../support/scenarios.ts'
 import type { Scenario } from '../support/upstream.ts'
-import { chat, type Models, STREAM, Stage } from './stage.ts'
+import { chat, lastingStage, type Models, STREAM } from './stage.ts'
 
 const ways = [
   ['fin', (caller: Caller) => caller.close()],
@@ -56,14 +56,8 @@ async function halfBody(call: Parameters<Scenario>[0]): Promise<void> {
   await call.write('{"choices":[')
 }
 
-let stage: Stage
-
-beforeAll(async () => {
-  const models = phases.flatMap(({ name, does }) => ways.map(([way]) => [`${name}-${way}`, does] as const))
-  stage = await Stage.start({ ...Object.fromEntries(models), m: does.answersText('Hi') } satisfies Models)
-})
-
-afterAll(async () => await stage[Symbol.asyncDispose]())
+const models = phases.flatMap(({ name, does }) => ways.map(([way]) => [`${name}-${way}`, does] as const))
+const stage = await lastingStage({ ...Object.fromEntries(models), m: does.answersText('Hi') } satisfies Models)
 
 describe.each(ways)('by %s', (way, leave) => {
   test.each(phases)('$name', async ({ name, body, provider, sees, line }) => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { sentText } from '../providers/conformance.ts'
@@ -8,39 +8,30 @@ import { Gateway, KEY } from '../support/gateway.ts'
 import { chatRequest } from '../support/literal.ts'
 import { RedisServer } from '../support/redis.ts'
 import * as does from '../support/scenarios.ts'
+import { lastingGateway, lastingUpstream } from '../support/served.ts'
 import { Upstream } from '../support/upstream.ts'
 
-let upstream: Upstream
-let gateway: Gateway
-
-beforeAll(async () => {
-  upstream = await Upstream.start()
-  upstream.on('claude', does.json(200, '{"input_tokens":4711}'))
-  upstream.on('claude-odd', does.json(200, '{"input_tokens":"many"}'))
-  upstream.on('claude-absurd', does.json(200, '{"input_tokens":1e12}'))
-  upstream.on('claude-zero', does.json(200, '{"input_tokens":0}'))
-  upstream.on('claude-down', does.json(500, '{}'))
-  upstream.on('gpt', does.json(200, '{"input_tokens":1}'))
-  const base_url = upstream.url.replace(/\/v1$/, '')
-  gateway = await Gateway.start({
-    providers: {
-      a: { dialect: 'anthropic', base_url, api_key: 'x' },
-      o: { dialect: 'openai', base_url: upstream.url, api_key: 'x' },
-    },
-    models: {
-      claude: ['a/claude'],
-      odd: ['a/claude-odd'],
-      absurd: ['a/claude-absurd'],
-      zero: ['a/claude-zero'],
-      down: ['a/claude-down'],
-      gpt: ['o/gpt'],
-    },
-  })
-})
-
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
+const upstream = await lastingUpstream()
+upstream.on('claude', does.json(200, '{"input_tokens":4711}'))
+upstream.on('claude-odd', does.json(200, '{"input_tokens":"many"}'))
+upstream.on('claude-absurd', does.json(200, '{"input_tokens":1e12}'))
+upstream.on('claude-zero', does.json(200, '{"input_tokens":0}'))
+upstream.on('claude-down', does.json(500, '{}'))
+upstream.on('gpt', does.json(200, '{"input_tokens":1}'))
+const base_url = upstream.url.replace(/\/v1$/, '')
+const gateway = await lastingGateway({
+  providers: {
+    a: { dialect: 'anthropic', base_url, api_key: 'x' },
+    o: { dialect: 'openai', base_url: upstream.url, api_key: 'x' },
+  },
+  models: {
+    claude: ['a/claude'],
+    odd: ['a/claude-odd'],
+    absurd: ['a/claude-absurd'],
+    zero: ['a/claude-zero'],
+    down: ['a/claude-down'],
+    gpt: ['o/gpt'],
+  },
 })
 
 async function count(model: string, prefix = ''): Promise<unknown> {

@@ -3,10 +3,10 @@
  * a cut.
  */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import * as does from '../support/scenarios.ts'
 import type { Call, Scenario } from '../support/upstream.ts'
-import { STREAM, Stage, seen } from './stage.ts'
+import { lastingStage, STREAM, seen } from './stage.ts'
 
 const PIECES = ['one ', 'two ', 'three']
 const TEXT = PIECES.join('')
@@ -76,25 +76,19 @@ function arrived(name: string): Promise<void> {
   return arrival.promise
 }
 
-let stage: Stage
-
-beforeAll(async () => {
-  const models = breaks.map(([name, how]) => [name, [breaking(how, name), does.answersText('never')]] as const)
-  stage = await Stage.start({
-    ...Object.fromEntries(models),
-    short: async (call) => {
-      await call.status(200, { 'content-type': 'text/event-stream', 'content-length': '100000' })
-      await call.write(content.join(''))
-    },
-    'close-delimited': does.closeDelimited(content),
-    'close-delimited-whole': does.closeDelimited([...content, finish]),
-    'no-done': does.stream([...content, finish]),
-    'open-after-done': does.stalls(frames),
-    'more-after-done': does.stream([...frames, ...content]),
-  })
+const models = breaks.map(([name, how]) => [name, [breaking(how, name), does.answersText('never')]] as const)
+const stage = await lastingStage({
+  ...Object.fromEntries(models),
+  short: async (call) => {
+    await call.status(200, { 'content-type': 'text/event-stream', 'content-length': '100000' })
+    await call.write(content.join(''))
+  },
+  'close-delimited': does.closeDelimited(content),
+  'close-delimited-whole': does.closeDelimited([...content, finish]),
+  'no-done': does.stream([...content, finish]),
+  'open-after-done': does.stalls(frames),
+  'more-after-done': does.stream([...frames, ...content]),
 })
-
-afterAll(async () => await stage[Symbol.asyncDispose]())
 
 describe('a cut', () => {
   test.each(breaks)('%s', async (name) => {

@@ -3,10 +3,10 @@
  * is a cut.
  */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import * as does from '../support/scenarios.ts'
 import type { Scenario } from '../support/upstream.ts'
-import { headField, STREAM, Stage, seen } from './stage.ts'
+import { headField, lastingStage, STREAM, seen } from './stage.ts'
 
 const [role = '', hello = '', ...restOf] = does.chatFrames(['Hello'])
 const second = does.answersText('from the second')
@@ -56,22 +56,17 @@ const after: readonly (readonly [name: string, scenario: Scenario])[] = [
   ['rejected-after', does.stream([role, hello, errorEvent({ message: 'x', code: 'context_length_exceeded' })])],
 ]
 
-let stage: Stage
 const releaseWhole = Promise.withResolvers<void>()
 const releaseError = Promise.withResolvers<void>()
 
-beforeAll(async () => {
-  const alone = before.map(([name, scenario]) => [name, scenario] as const)
-  const followed = [...before, ...after].map(([name, scenario]) => [`${name}-2`, [scenario, second]] as const)
-  stage = await Stage.start({
-    ...Object.fromEntries(alone),
-    ...Object.fromEntries(followed),
-    'slow-whole': [does.waits([role], releaseWhole.promise, does.rest([hello, ...restOf])), second],
-    'slow-error': [does.waits([role], releaseError.promise, does.rest([errorEvent({ message: 'x' })])), second],
-  })
+const alone = before.map(([name, scenario]) => [name, scenario] as const)
+const followed = [...before, ...after].map(([name, scenario]) => [`${name}-2`, [scenario, second]] as const)
+const stage = await lastingStage({
+  ...Object.fromEntries(alone),
+  ...Object.fromEntries(followed),
+  'slow-whole': [does.waits([role], releaseWhole.promise, does.rest([hello, ...restOf])), second],
+  'slow-error': [does.waits([role], releaseError.promise, does.rest([errorEvent({ message: 'x' })])), second],
 })
-
-afterAll(async () => await stage[Symbol.asyncDispose]())
 
 describe('before the first content', () => {
   test.each(before)('%s: a status if there is no other candidate', async (name, _, status, code) => {

@@ -1,6 +1,6 @@
 /** What a stream that has begun keeps in memory. */
 
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import { chat } from '../../src/dialects/chat/chat.ts'
@@ -21,18 +21,14 @@ import { catalog, keyOf, model } from '../catalog/fixture.ts'
 import { sealer } from '../dialects/responses/setting.ts'
 import { UnlimitedLedger } from '../support/ledger.ts'
 import { chatFrames, stalls } from '../support/scenarios.ts'
-import { Upstream } from '../support/upstream.ts'
+import { lastingUpstream } from '../support/served.ts'
 import { answerOf } from './answer-of.ts'
 
 const config = catalog({ models: [model('m', { targets: [{ provider: 'p', model: 'm' }] })] })
 const STREAMS = 20
 
-let upstream: Upstream
-beforeAll(async () => {
-  upstream = await Upstream.start()
-  upstream.on('m', stalls(chatFrames(['a', 'b']).slice(0, 2)))
-})
-afterAll(() => upstream[Symbol.asyncDispose]())
+const upstream = await lastingUpstream()
+upstream.on('m', stalls(chatFrames(['a', 'b']).slice(0, 2)))
 
 function gatewayTo(baseUrl: string): Gateway {
   const deadlines = { connectMs: 9000, firstByteMs: { stream: 9000, whole: 9000 }, idleMs: 60_000, totalMs: 60_000 }

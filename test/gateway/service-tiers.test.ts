@@ -1,12 +1,13 @@
 /** Service tiers from the request to the bill: what is reserved, sent, answered, charged, logged and warned of. */
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { IDLE_GAUGES } from '../support/gauges.ts'
 import { stream as streams } from '../support/scenarios.ts'
+import { lasting, lastingUpstream } from '../support/served.ts'
 import { Serving } from '../support/serving.ts'
-import { type Call, Upstream } from '../support/upstream.ts'
+import type { Call } from '../support/upstream.ts'
 
 const keyOf = (id: string) => `key-of-${id}-0123456789`
 const PRICE = {
@@ -70,18 +71,15 @@ function answerMessages(call: Call) {
   ])(call)
 }
 
-let upstream: Upstream
-let serving: Serving
-
-beforeAll(async () => {
-  upstream = await Upstream.start({
-    ...{ chat: answerChat, responses: answerResponses, messages: answerMessages },
-    broken: (call) => call.answer(500, '{}'),
-  })
-  const openai = { dialect: 'openai', base_url: upstream.url, api_key: 'x' }
-  const target = (provider: string, model = provider) => ({ targets: [{ provider, model }], price: PRICE })
-  const more = { max_output_tokens: 100 }
-  serving = new Serving({
+const upstream = await lastingUpstream({
+  ...{ chat: answerChat, responses: answerResponses, messages: answerMessages },
+  broken: (call) => call.answer(500, '{}'),
+})
+const openai = { dialect: 'openai', base_url: upstream.url, api_key: 'x' }
+const target = (provider: string, model = provider) => ({ targets: [{ provider, model }], price: PRICE })
+const more = { max_output_tokens: 100 }
+const serving = lasting(
+  new Serving({
     providers: {
       ...{ chat: openai, responses: { ...openai, api: 'responses' } },
       messages: { dialect: 'anthropic', base_url: upstream.url, api_key: 'x' },
@@ -109,12 +107,9 @@ beforeAll(async () => {
         },
       ],
     },
-  })
-})
-afterAll(async () => {
-  await serving[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
-})
+  }),
+)
+
 beforeEach(() => {
   report = { tier: 'default', input: 10, output: 1 }
 })

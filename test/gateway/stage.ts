@@ -7,6 +7,7 @@ import type { JsonObject } from '../../src/core/json.ts'
 import { bytesOf, field, headOf } from '../support/bytes.ts'
 import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
+import { lasting } from '../support/served.ts'
 import { type Call, type Scenario, Upstream } from '../support/upstream.ts'
 
 export const CHAT = '/v1/chat/completions'
@@ -134,3 +135,8 @@ export function seen(body: string): Seen {
 }
 
 export const STREAM = { stream: true } as const
+
+/** A stage for all tests of a file. */
+export async function lastingStage(models: Models, options?: StageOptions): Promise<Stage> {
+  return lasting(await Stage.start(models, options))
+}

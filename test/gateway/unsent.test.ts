@@ -3,14 +3,14 @@
  * provider may have received is sent again only if that costs little.
  */
 
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import net from 'node:net'
 import type { JsonObject } from '../../src/core/json.ts'
 import { Caller, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
+import { lastingUpstream } from '../support/served.ts'
 import { Serving } from '../support/serving.ts'
-import { Upstream } from '../support/upstream.ts'
 import { response } from '../transport/exchanges.ts'
 import { RawServer } from '../transport/raw-server.ts'
 
@@ -55,12 +55,7 @@ const cases: readonly (readonly [string, string, JsonObject])[] = [
   ['images', '/v1/images/generations', image],
 ]
 
-let upstream: Upstream
-
-beforeAll(async () => {
-  upstream = await Upstream.start({ m: does.silent() })
-})
-afterAll(async () => await upstream[Symbol.asyncDispose]())
+const upstream = await lastingUpstream({ m: does.silent() })
 
 function serving(baseUrl: string, path: string): Serving {
   const isImage = path.includes('images')

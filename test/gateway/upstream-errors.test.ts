@@ -3,11 +3,11 @@
  * candidates are called.
  */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
 import * as does from '../support/scenarios.ts'
 import { closedPort, type Scenario } from '../support/upstream.ts'
-import { STREAM, Stage, seen } from './stage.ts'
+import { lastingStage, STREAM, Stage, seen } from './stage.ts'
 
 interface Expected {
   readonly status: number
@@ -118,50 +118,44 @@ const ownSecrets = {
   'own-in-later-event': does.stream([does.chatFrames([])[0] ?? '', `data: ${own}\n\n`]),
 }
 
-let stage: Stage
-
-beforeAll(async () => {
-  // Each is called once: some rest after that.
-  const each = ['streamed', 'whole'].flatMap((mode) =>
-    errors.flatMap(([name, , scenario]) => [
-      [`${name}-${mode}`, scenario] as const,
-      [`${name}-${mode}-2`, [scenario, does.answersText('second')]] as const,
-    ]),
-  )
-  stage = await Stage.start(
-    {
-      ...Object.fromEntries(each),
-      secrets: does.json(400, words(`No: ${SECRETS.join(' and ')} are wrong.`)),
-      ...ownSecrets,
-      'secret-502': does.json(401, words(`Key ${SECRETS[0]} is wrong.`)),
-      long: does.json(400, words('long '.repeat(10_000))),
-      huge: does.json(400, words('x'.repeat(300_000))),
-      'rates-mixed': [does.json(429, '{}', { 'retry-after': '30' }), does.json(429, '{}', { 'retry-after': '7' })],
-      'rate-hour': does.json(429, '{}', hour),
-      'overload-after': does.json(503, '{}', { 'retry-after': '9' }),
-      'rate-then-overload': [does.json(429, '{}', hour), does.json(503, '{}')],
-      'fail-then-rate': [does.json(500, '{}'), does.json(429, '{}')],
-      'rate-then-fail': [does.json(429, '{}'), does.json(500, '{}')],
-      'all-three': [does.json(500, '{}'), does.json(503, '{}'), does.json(504, '{}')],
-      'fourth-is-not-asked': [
-        does.json(500, '{}'),
-        does.json(500, '{}'),
-        does.json(500, '{}'),
-        does.answersText('never'),
-      ],
-      redirect: does.redirects('http://127.0.0.1:1/'),
-      'not-http': does.raw('SMTP ready\r\n'),
-      'no-answer': does.raw(''),
-      'reset-at-once': does.resets([]),
-      'large-header': does.hugeHeader(60_000, does.chatFrames(['Hi'])),
-      'huge-header': does.hugeHeader(600_000, does.chatFrames(['Hi'])),
-    },
-    // Its requests would leave connections that a request may take.
-    { config: { routing: { probe: false } } },
-  )
-})
-
-afterAll(async () => await stage[Symbol.asyncDispose]())
+// Each is called once: some rest after that.
+const each = ['streamed', 'whole'].flatMap((mode) =>
+  errors.flatMap(([name, , scenario]) => [
+    [`${name}-${mode}`, scenario] as const,
+    [`${name}-${mode}-2`, [scenario, does.answersText('second')]] as const,
+  ]),
+)
+const stage = await lastingStage(
+  {
+    ...Object.fromEntries(each),
+    secrets: does.json(400, words(`No: ${SECRETS.join(' and ')} are wrong.`)),
+    ...ownSecrets,
+    'secret-502': does.json(401, words(`Key ${SECRETS[0]} is wrong.`)),
+    long: does.json(400, words('long '.repeat(10_000))),
+    huge: does.json(400, words('x'.repeat(300_000))),
+    'rates-mixed': [does.json(429, '{}', { 'retry-after': '30' }), does.json(429, '{}', { 'retry-after': '7' })],
+    'rate-hour': does.json(429, '{}', hour),
+    'overload-after': does.json(503, '{}', { 'retry-after': '9' }),
+    'rate-then-overload': [does.json(429, '{}', hour), does.json(503, '{}')],
+    'fail-then-rate': [does.json(500, '{}'), does.json(429, '{}')],
+    'rate-then-fail': [does.json(429, '{}'), does.json(500, '{}')],
+    'all-three': [does.json(500, '{}'), does.json(503, '{}'), does.json(504, '{}')],
+    'fourth-is-not-asked': [
+      does.json(500, '{}'),
+      does.json(500, '{}'),
+      does.json(500, '{}'),
+      does.answersText('never'),
+    ],
+    redirect: does.redirects('http://127.0.0.1:1/'),
+    'not-http': does.raw('SMTP ready\r\n'),
+    'no-answer': does.raw(''),
+    'reset-at-once': does.resets([]),
+    'large-header': does.hugeHeader(60_000, does.chatFrames(['Hi'])),
+    'huge-header': does.hugeHeader(600_000, does.chatFrames(['Hi'])),
+  },
+  // Its requests would leave connections that a request may take.
+  { config: { routing: { probe: false } } },
+)
 
 describe.each([
   ['streamed', STREAM],

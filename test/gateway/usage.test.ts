@@ -2,12 +2,12 @@
  * Whose figures are charged and shown: the provider's if they are usable, else our own count, which is marked as one.
  */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import type { Answer } from '../support/caller.ts'
 import * as does from '../support/scenarios.ts'
 import type { Scenario } from '../support/upstream.ts'
-import { STREAM, Stage, seen } from './stage.ts'
+import { lastingStage, STREAM, seen } from './stage.ts'
 
 /** Our own count of the content below. */
 const OWN = { input: 6, output: 3 }
@@ -83,31 +83,20 @@ function thinking(field: string): Scenario {
   }
 }
 
-let stage: Stage
-
-beforeAll(async () => {
-  const cutting = rows.map(({ name, reports }) => {
-    const usage = reports.map((one) => `data: ${JSON.stringify({ choices: [], usage: one })}\n\n`)
-    return [`${name}-cut`, does.stalls([role, ...usage, hello])] as const
-  })
-  stage = await Stage.start({
-    ...Object.fromEntries(rows.map(({ name, reports }) => [name, reporting(reports)] as const)),
-    ...Object.fromEntries(cutting),
-    ...Object.fromEntries(
-      ['reasoning_content', 'reasoning'].map((field) => [`thinks-${field}`, thinking(field)] as const),
-    ),
-    'thinks-and-reports': does.stream([role, thought('reasoning'), hello, finish, usageChunk(report(11, 320)), done]),
-    'thinks-cut': does.stalls([role, thought('reasoning'), hello]),
-    'grows-cut': does.stalls([
-      role,
-      `data: ${JSON.stringify({ choices: [], usage: report(11, 1) })}\n\n`,
-      hello,
-      hello,
-    ]),
-  })
+const cutting = rows.map(({ name, reports }) => {
+  const usage = reports.map((one) => `data: ${JSON.stringify({ choices: [], usage: one })}\n\n`)
+  return [`${name}-cut`, does.stalls([role, ...usage, hello])] as const
 })
-
-afterAll(async () => await stage[Symbol.asyncDispose]())
+const stage = await lastingStage({
+  ...Object.fromEntries(rows.map(({ name, reports }) => [name, reporting(reports)] as const)),
+  ...Object.fromEntries(cutting),
+  ...Object.fromEntries(
+    ['reasoning_content', 'reasoning'].map((field) => [`thinks-${field}`, thinking(field)] as const),
+  ),
+  'thinks-and-reports': does.stream([role, thought('reasoning'), hello, finish, usageChunk(report(11, 320)), done]),
+  'thinks-cut': does.stalls([role, thought('reasoning'), hello]),
+  'grows-cut': does.stalls([role, `data: ${JSON.stringify({ choices: [], usage: report(11, 1) })}\n\n`, hello, hello]),
+})
 
 function charged({ input, cached = 0, output }: Pick<Row, 'input' | 'cached' | 'output'>): JsonObject {
   const cost = Math.ceil(input - cached + cached * 0.1 + output * 10)

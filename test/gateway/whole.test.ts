@@ -1,9 +1,9 @@
 /** Answers that are not streamed, in all the shapes in which providers give them; and the other way round. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import * as does from '../support/scenarios.ts'
 import type { Scenario } from '../support/upstream.ts'
-import { STREAM, Stage, seen } from './stage.ts'
+import { lastingStage, STREAM, seen } from './stage.ts'
 
 const MIB = 1024 * 1024
 const body = does.chatBody('Hello')
@@ -85,14 +85,8 @@ const long = lengths.flatMap((length): [string, Scenario][] => [
   [`streamed-${length}`, does.stream(does.chatFrames(['short', umlauts(length)]))],
 ])
 
-let stage: Stage
-
-beforeAll(async () => {
-  const followed = bad.map(([name, scenario]) => [`${name}-2`, [scenario, does.answersText('second')]] as const)
-  stage = await Stage.start({ ...Object.fromEntries([...good, ...bad, ...long]), ...Object.fromEntries(followed) })
-})
-
-afterAll(async () => await stage[Symbol.asyncDispose]())
+const followed = bad.map(([name, scenario]) => [`${name}-2`, [scenario, does.answersText('second')]] as const)
+const stage = await lastingStage({ ...Object.fromEntries([...good, ...bad, ...long]), ...Object.fromEntries(followed) })
 
 describe('a whole answer from', () => {
   test.each(good)('%s', async (name) => {

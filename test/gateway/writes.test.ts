@@ -1,10 +1,10 @@
 /** How the events of a stream are written: one write for each chunk that was read, and no event in two. */
 
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { textOf } from '../support/bytes.ts'
 import * as does from '../support/scenarios.ts'
 import type { Scenario } from '../support/upstream.ts'
-import { STREAM, Stage, seen } from './stage.ts'
+import { lastingStage, STREAM, seen } from './stage.ts'
 
 const CHUNKS = 8
 const words = Array.from({ length: CHUNKS * 5 }, (_, index) => `w${index} `)
@@ -27,17 +27,11 @@ const paced: Scenario = async (call) => {
   await call.end()
 }
 
-let stage: Stage
-
-beforeAll(async () => {
-  stage = await Stage.start({
-    paced,
-    bytes: does.byteByByte([role, ...frames]),
-    long: does.stream(does.chatFrames(['short', LONG, 'short'])),
-  })
+const stage = await lastingStage({
+  paced,
+  bytes: does.byteByByte([role, ...frames]),
+  long: does.stream(does.chatFrames(['short', LONG, 'short'])),
 })
-
-afterAll(async () => await stage[Symbol.asyncDispose]())
 
 test('each chunk that was read is one write to the caller', async () => {
   await using caller = await stage.caller('paced', STREAM)

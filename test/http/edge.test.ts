@@ -4,15 +4,15 @@
  * request.
  */
 
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { bytesOf, joined } from '../support/bytes.ts'
 import { type Answer, ask, Caller, type RequestParts, requestBytes } from '../support/caller.ts'
-import { Gateway, KEY } from '../support/gateway.ts'
+import { KEY } from '../support/gateway.ts'
 import { property, type Random } from '../support/random.ts'
 import * as does from '../support/scenarios.ts'
-import { Upstream } from '../support/upstream.ts'
+import { lastingGateway, lastingUpstream } from '../support/served.ts'
 
 const CHAT = '/v1/chat/completions'
 const MIB = 1024 * 1024
@@ -31,24 +31,14 @@ const FORBIDDEN = [
   ...['cooldown_time', 'timeout', 'request_timeout', 'metadata'],
 ]
 
-let upstream: Upstream
-let gateway: Gateway
-
-beforeAll(async () => {
-  upstream = await Upstream.start({ m: does.answersText('Hel', 'lo') })
-  const keys = [
-    { id: 'test-key', key: KEY },
-    { id: 'own', key: OWN_KEY },
-  ]
-  gateway = await Gateway.start({
-    providers: { up: upstream.url },
-    config: { organizations: [{ id: 'test', keys }] },
-  })
-})
-
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
+const upstream = await lastingUpstream({ m: does.answersText('Hel', 'lo') })
+const keys = [
+  { id: 'test-key', key: KEY },
+  { id: 'own', key: OWN_KEY },
+]
+const gateway = await lastingGateway({
+  providers: { up: upstream.url },
+  config: { organizations: [{ id: 'test', keys }] },
 })
 
 afterEach(async () => {

@@ -3,7 +3,7 @@
  * the other.
  */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import net from 'node:net'
 import { gzipSync } from 'node:zlib'
 import OpenAI, { toFile as toFile7 } from 'openai'
@@ -14,8 +14,9 @@ import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { childrenOf, ownResidentBytes } from '../support/process-table.ts'
 import * as does from '../support/scenarios.ts'
+import { lastingGateway, lastingUpstream } from '../support/served.ts'
 import { thrownBy } from '../support/thrown.ts'
-import { type Call, portOf, Upstream } from '../support/upstream.ts'
+import { type Call, portOf } from '../support/upstream.ts'
 
 const BODY_BYTES_MAX = 10 * 1024 * 1024
 const PNG = bytesOf('\x89PNG\r\n\x1a\n--not-a-boundary\r\n')
@@ -29,55 +30,45 @@ const USAGE = {
 const DATA = '[{"b64_json":"iVBORw0KGgo="}]'
 const MADE = `{ "created": 1763650000,\n "size":"1024x1024", "data":${DATA}, "usage":${JSON.stringify(USAGE)} }`
 
-let up: Upstream
-let gateway: Gateway
-
-beforeAll(async () => {
-  up = await Upstream.start({
-    'image-1': does.json(200, MADE),
-    'image-2': does.json(200, MADE),
-    down: does.json(500, '{"error":{"message":"no"}}'),
-    picky: does.json(
-      400,
-      '{"error":{"message":"Invalid size at 10.0.0.1.","type":"invalid_request_error","code":"invalid_value"}}',
-    ),
-    busy: does.json(429, '{}', { 'retry-after': '7' }),
-    page: does.json(200, '<html></html>', { 'content-type': 'text/html' }),
-    empty: does.json(200, '{"created":1,"data":[]}'),
-    bare: does.json(200, '{"created":1}'),
-  })
-  // A form names no model in JSON.
-  const formModel = (call: Call) => /name="model"\r\n\r\n(.*)\r\n/.exec(textOf(call.body))?.[1]
-  up.otherwise((call) => (formModel(call) === 'down' ? call.answer(500, '{}') : call.answer(200, MADE)))
-  const targets = (...models: readonly string[]) => models.map((model) => ({ provider: 'up', model }))
-  const image = (more: JsonObject) => ({ price: { image: 0.04 }, supports: ['image_generation'], ...more })
-  const azure = {
-    dialect: 'azure',
-    base_url: `http://127.0.0.1:${up.port}`,
-    api_key: 'azure-key',
-    api_version: '2025-04-01',
-  }
-  gateway = await Gateway.start({
-    providers: { up: up.url, azure },
-    models: {
-      chatty: ['up/chatty'],
-      painter: image({ aliases: ['brush'], targets: targets('image-1') }),
-      exact: image({ targets: targets('image-1'), price: { input: 5, output: 40 } }),
-      falling: image({ targets: targets('down', 'image-2'), fallbacks: ['painter'] }),
-      'falling-far': image({ targets: targets('down'), fallbacks: ['painter'] }),
-      broken: image({ targets: targets('down', 'page') }),
-      picky: image({ targets: targets('picky') }),
-      sparing: image({ targets: targets('empty', 'bare', 'image-2') }),
-      empty: image({ targets: targets('empty') }),
-      busy: image({ targets: targets('busy') }),
-      cloudy: image({ targets: [{ provider: 'azure', model: 'my deployment' }] }),
-    },
-  })
+const up = await lastingUpstream({
+  'image-1': does.json(200, MADE),
+  'image-2': does.json(200, MADE),
+  down: does.json(500, '{"error":{"message":"no"}}'),
+  picky: does.json(
+    400,
+    '{"error":{"message":"Invalid size at 10.0.0.1.","type":"invalid_request_error","code":"invalid_value"}}',
+  ),
+  busy: does.json(429, '{}', { 'retry-after': '7' }),
+  page: does.json(200, '<html></html>', { 'content-type': 'text/html' }),
+  empty: does.json(200, '{"created":1,"data":[]}'),
+  bare: does.json(200, '{"created":1}'),
 })
-
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  await up[Symbol.asyncDispose]()
+// A form names no model in JSON.
+const formModel = (call: Call) => /name="model"\r\n\r\n(.*)\r\n/.exec(textOf(call.body))?.[1]
+up.otherwise((call) => (formModel(call) === 'down' ? call.answer(500, '{}') : call.answer(200, MADE)))
+const targets = (...models: readonly string[]) => models.map((model) => ({ provider: 'up', model }))
+const image = (more: JsonObject) => ({ price: { image: 0.04 }, supports: ['image_generation'], ...more })
+const azure = {
+  dialect: 'azure',
+  base_url: `http://127.0.0.1:${up.port}`,
+  api_key: 'azure-key',
+  api_version: '2025-04-01',
+}
+const gateway = await lastingGateway({
+  providers: { up: up.url, azure },
+  models: {
+    chatty: ['up/chatty'],
+    painter: image({ aliases: ['brush'], targets: targets('image-1') }),
+    exact: image({ targets: targets('image-1'), price: { input: 5, output: 40 } }),
+    falling: image({ targets: targets('down', 'image-2'), fallbacks: ['painter'] }),
+    'falling-far': image({ targets: targets('down'), fallbacks: ['painter'] }),
+    broken: image({ targets: targets('down', 'page') }),
+    picky: image({ targets: targets('picky') }),
+    sparing: image({ targets: targets('empty', 'bare', 'image-2') }),
+    empty: image({ targets: targets('empty') }),
+    busy: image({ targets: targets('busy') }),
+    cloudy: image({ targets: [{ provider: 'azure', model: 'my deployment' }] }),
+  },
 })
 
 const last = (): Call => {

@@ -1,11 +1,11 @@
 /** The log lines of refused requests: who sent what, and why it was refused; never a key or content. */
 
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { MAIN } from '../process/weir.ts'
-import { Gateway, KEY } from '../support/gateway.ts'
+import { KEY } from '../support/gateway.ts'
+import { lastingGateway, lastingUpstream } from '../support/served.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
-import { Upstream } from '../support/upstream.ts'
 
 const SLOW = 'slow-key-0123456789abcdef'
 const POOR = 'poor-key-0123456789abcdef'
@@ -13,36 +13,26 @@ const EXPIRED = 'expired-key-0123456789abcdef'
 const DISABLED = 'disabled-key-0123456789abcdef'
 const STRAINED = 'strained-key-0123456789abcdef'
 
-let provider: Upstream
-let gateway: Gateway
-
-beforeAll(async () => {
-  provider = await Upstream.start()
-  provider.otherwise(speaks('openai', () => textAnswer('Hello')))
-  gateway = await Gateway.start({
-    providers: { up: provider.url },
-    models: { m: { targets: [{ provider: 'up', model: 'up' }], price: { input: 1000, output: 1000 } } },
-    config: {
-      organizations: [
-        {
-          id: 'test',
-          keys: [
-            { id: 'one', key: KEY },
-            { id: 'slow', key: SLOW, limits: { requests_per_minute: 1 } },
-            { id: 'poor', key: POOR, limits: { spend: { day: 0.000001 } } },
-            { id: 'old', key: EXPIRED, expires_at: '2020-01-01' },
-            { id: 'off', key: DISABLED, disabled: true },
-          ],
-        },
-        { id: 'busy', limits: { tokens_per_minute: 1 }, keys: [{ id: 'strained', key: STRAINED }] },
-      ],
-    },
-  })
-})
-
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  await provider[Symbol.asyncDispose]()
+const provider = await lastingUpstream()
+provider.otherwise(speaks('openai', () => textAnswer('Hello')))
+const gateway = await lastingGateway({
+  providers: { up: provider.url },
+  models: { m: { targets: [{ provider: 'up', model: 'up' }], price: { input: 1000, output: 1000 } } },
+  config: {
+    organizations: [
+      {
+        id: 'test',
+        keys: [
+          { id: 'one', key: KEY },
+          { id: 'slow', key: SLOW, limits: { requests_per_minute: 1 } },
+          { id: 'poor', key: POOR, limits: { spend: { day: 0.000001 } } },
+          { id: 'old', key: EXPIRED, expires_at: '2020-01-01' },
+          { id: 'off', key: DISABLED, disabled: true },
+        ],
+      },
+      { id: 'busy', limits: { tokens_per_minute: 1 }, keys: [{ id: 'strained', key: STRAINED }] },
+    ],
+  },
 })
 
 const MESSAGES = [{ role: 'user', content: 'canary-content' }]

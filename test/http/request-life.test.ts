@@ -3,7 +3,7 @@
  * connection outlives it.
  */
 
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { CallerError } from '../../src/core/caller-error.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { Answer } from '../../src/gateway/answer.ts'
@@ -13,33 +13,23 @@ import { runChat } from '../../src/http/inference-endpoints.ts'
 import { RequestLife, type Responder, type Run } from '../../src/http/request-life.ts'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
+import { lasting, lastingUpstream } from '../support/served.ts'
 import { Serving } from '../support/serving.ts'
-import { Upstream } from '../support/upstream.ts'
 
 const [role = '', hello = '', ...others] = does.chatFrames(['Hello', ' world'])
 const release = Promise.withResolvers<void>()
 
-let upstream: Upstream
-let weir: Serving
-
-beforeAll(async () => {
-  upstream = await Upstream.start({
-    answers: does.answersText('Hel', 'lo'),
-    stalls: does.stalls([role, hello]),
-    breaks: does.resets([role, hello]),
-    waits: does.waits([role, hello], release.promise, does.rest(others)),
-    rejects: does.json(400, '{"error":{"message":"no"}}'),
-  })
-  const models = Object.fromEntries(
-    ['answers', 'stalls', 'breaks', 'waits', 'rejects'].map((name) => [name, [`up/${name}`]]),
-  )
-  weir = new Serving({ providers: { up: upstream.url }, models })
+const upstream = await lastingUpstream({
+  answers: does.answersText('Hel', 'lo'),
+  stalls: does.stalls([role, hello]),
+  breaks: does.resets([role, hello]),
+  waits: does.waits([role, hello], release.promise, does.rest(others)),
+  rejects: does.json(400, '{"error":{"message":"no"}}'),
 })
-
-afterAll(async () => {
-  await weir[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
-})
+const models = Object.fromEntries(
+  ['answers', 'stalls', 'breaks', 'waits', 'rejects'].map((name) => [name, [`up/${name}`]]),
+)
+const weir = lasting(new Serving({ providers: { up: upstream.url }, models }))
 
 /** One turn on a connection that outlives it. Notes everything that it hears. */
 class Turn implements Responder, CallerStream {

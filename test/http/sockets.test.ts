@@ -10,39 +10,31 @@ import type { SocketConnection } from '../../src/http/socket-connection.ts'
 import { KEY } from '../support/gateway.ts'
 import { IDLE_GAUGES } from '../support/gauges.ts'
 import * as does from '../support/scenarios.ts'
+import { lasting, lastingUpstream } from '../support/served.ts'
 import { Serving } from '../support/serving.ts'
 import { fragments, frame, PING, RawSocket, SocketClient, TEXT } from '../support/socket-client.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
 
 const [role = '', hello = ''] = does.chatFrames(['Hello'])
 
-let upstream: Upstream
-let weir: Serving
 /** What the provider was asked, in order. */
 const asked: JsonObject[] = []
 
-beforeAll(async () => {
-  const noted = (scenario: (call: Call) => void | Promise<void>) => (call: Call) => {
-    asked.push(call.json)
-    return scenario(call)
-  }
-  upstream = await Upstream.start({
-    answers: noted(does.answersText('Hel', 'lo')),
-    stalls: noted(does.stalls([role, hello])),
-    breaks: noted(does.resets([role, hello])),
-    rejects: noted(does.json(400, '{"error":{"message":"no"}}')),
-    silent: does.silent(),
-    limits: noted(does.json(429, '{"error":{"message":"slow down"}}', { 'retry-after': '7' })),
-  })
-  const names = ['answers', 'stalls', 'breaks', 'rejects', 'limits']
-  const models = Object.fromEntries(names.map((name) => [name, [`up/${name}`]]))
-  weir = new Serving({ providers: { up: upstream.url }, models })
+const noted = (scenario: (call: Call) => void | Promise<void>) => (call: Call) => {
+  asked.push(call.json)
+  return scenario(call)
+}
+const upstream = await lastingUpstream({
+  answers: noted(does.answersText('Hel', 'lo')),
+  stalls: noted(does.stalls([role, hello])),
+  breaks: noted(does.resets([role, hello])),
+  rejects: noted(does.json(400, '{"error":{"message":"no"}}')),
+  silent: does.silent(),
+  limits: noted(does.json(429, '{"error":{"message":"slow down"}}', { 'retry-after': '7' })),
 })
-
-afterAll(async () => {
-  await weir[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
-})
+const names = ['answers', 'stalls', 'breaks', 'rejects', 'limits']
+const models = Object.fromEntries(names.map((name) => [name, [`up/${name}`]]))
+const weir = lasting(new Serving({ providers: { up: upstream.url }, models }))
 
 /** The connections of a worker. */
 const open = (serving: Serving): Set<SocketConnection> => Reflect.get(serving.service.app.sockets, 'open')

@@ -3,44 +3,32 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
+import { lastingGateway, lastingUpstream } from '../support/served.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
-import { Upstream } from '../support/upstream.ts'
 
 const TAGGED = 'tagged-key-0123456789abcdef'
 
-let provider: Upstream
-let gateway: Gateway
-let untagged: Gateway
-
-beforeAll(async () => {
-  provider = await Upstream.start()
-  provider.otherwise(speaks('openai', () => textAnswer('Hello')))
-  const setup = {
-    providers: { up: provider.url },
-    models: { m: { targets: [{ provider: 'up', model: 'up' }], price: { input: 1, output: 1 } } },
-  }
-  const organizations = (tags: JsonObject) => [
-    {
-      id: 'test',
-      keys: [
-        { id: 'one', key: KEY },
-        { id: 'two', key: TAGGED, ...tags },
-      ],
-    },
-  ]
-  const tags = { tags: { team: 'payments', project: 'default' } }
-  gateway = await Gateway.start({
-    ...setup,
-    config: { tags: ['project', 'team', 'a', 'b', 'c', 'd', 'e', 'f', 'g'], organizations: organizations(tags) },
-  })
-  untagged = await Gateway.start({ ...setup, config: { organizations: organizations({}) } })
+const provider = await lastingUpstream()
+provider.otherwise(speaks('openai', () => textAnswer('Hello')))
+const setup = {
+  providers: { up: provider.url },
+  models: { m: { targets: [{ provider: 'up', model: 'up' }], price: { input: 1, output: 1 } } },
+}
+const organizations = (tags: JsonObject) => [
+  {
+    id: 'test',
+    keys: [
+      { id: 'one', key: KEY },
+      { id: 'two', key: TAGGED, ...tags },
+    ],
+  },
+]
+const tags = { tags: { team: 'payments', project: 'default' } }
+const gateway = await lastingGateway({
+  ...setup,
+  config: { tags: ['project', 'team', 'a', 'b', 'c', 'd', 'e', 'f', 'g'], organizations: organizations(tags) },
 })
-
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  await untagged[Symbol.asyncDispose]()
-  await provider[Symbol.asyncDispose]()
-})
+const untagged = await lastingGateway({ ...setup, config: { organizations: organizations({}) } })
 
 const BODIES: Readonly<Record<string, JsonObject | undefined>> = {
   '/v1/chat/completions': { model: 'm', messages: [{ role: 'user', content: 'hi' }] },

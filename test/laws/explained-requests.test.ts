@@ -5,7 +5,7 @@
  * chat in two dialects, images and embeddings, both ledgers. `WEIR_SEED` repeats a run.
  */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,8 +24,9 @@ import { until } from '../ledger/seen.ts'
 import { type Answer, ask, requestBytes } from '../support/caller.ts'
 import { RedisServer } from '../support/redis.ts'
 import { chatBody, json } from '../support/scenarios.ts'
+import { lasting, lastingUpstream } from '../support/served.ts'
 import { Serving } from '../support/serving.ts'
-import { Upstream } from '../support/upstream.ts'
+import type { Upstream } from '../support/upstream.ts'
 
 /** With Redis each look connects anew. */
 const HISTORIES = { embedded: 16, redis: 8 } as const
@@ -296,24 +297,14 @@ interface Asked {
   readonly output: number | undefined
 }
 
-let redis: RedisServer
-let upstream: Upstream
-
-beforeAll(async () => {
-  redis = await RedisServer.start()
-  upstream = await Upstream.start()
-  const usage = { prompt_tokens: 9, completion_tokens: 3, total_tokens: 12 }
-  const chat = { ...JSON.parse(chatBody('Hello.')), usage }
-  const vectors = { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [0] }], model: 'v', usage }
-  upstream.otherwise(json(200, JSON.stringify(chat)))
-  upstream.on('v', json(200, JSON.stringify(vectors)))
-  upstream.on('p', json(200, JSON.stringify({ created: 1, data: [{ b64_json: 'aGk=' }] })))
-})
-
-afterAll(async () => {
-  await upstream[Symbol.asyncDispose]()
-  await redis[Symbol.asyncDispose]()
-})
+const redis = lasting(await RedisServer.start())
+const upstream = await lastingUpstream()
+const usage = { prompt_tokens: 9, completion_tokens: 3, total_tokens: 12 }
+const chat = { ...JSON.parse(chatBody('Hello.')), usage }
+const vectors = { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [0] }], model: 'v', usage }
+upstream.otherwise(json(200, JSON.stringify(chat)))
+upstream.on('v', json(200, JSON.stringify(vectors)))
+upstream.on('p', json(200, JSON.stringify({ created: 1, data: [{ b64_json: 'aGk=' }] })))
 
 /** Each history begins with an empty Redis. */
 async function flush(): Promise<void> {

@@ -3,21 +3,20 @@
  * the same events, and the ledger the same sums; however the frames are cut, and whichever lanes run side by side.
  */
 
-import { afterAll, beforeAll, expect } from 'bun:test'
+import { expect } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import { KEY } from '../support/gateway.ts'
 import { property, type Random } from '../support/random.ts'
 import * as does from '../support/scenarios.ts'
+import { lasting, lastingUpstream } from '../support/served.ts'
 import { Serving } from '../support/serving.ts'
 import { fragments, RawSocket, TEXT } from '../support/socket-client.ts'
-import { type Call, Upstream } from '../support/upstream.ts'
+import type { Call } from '../support/upstream.ts'
 
 const LANES = ['', 'a', 'b', 'c'] as const
 const ANSWER = does.chatFrames(['Ein ', 'Wört', ' "\\ 🎈', ' und noch eins'])
 
-let upstream: Upstream
-let weir: Serving
 const asked: JsonObject[] = []
 
 /** The same for each request with this body. */
@@ -68,23 +67,23 @@ function responsesFrames(call: Call, isCall: boolean): readonly string[] {
   ]
 }
 
-beforeAll(async () => {
-  const noted = (scenario: (call: Call) => void | Promise<void>) => (call: Call) => {
-    asked.push(call.json)
-    return scenario(call)
-  }
-  upstream = await Upstream.start({
-    speaks: noted(does.stream(ANSWER)),
-    calls: noted((call) => does.stream(callFrames(call))(call)),
-    // After every frame but the final marker.
-    breaks: noted((call) => does.resets(ANSWER.slice(0, 1 + chosen(call, ANSWER.length - 1)))(call)),
-    rejects: noted(does.json(400, '{"error":{"message":"no"}}')),
-    claude: noted(does.stream(CLAUDE)),
-    'responses-speaks': noted((call) => does.stream(responsesFrames(call, false))(call)),
-    'responses-calls': noted((call) => does.stream(responsesFrames(call, true))(call)),
-  })
-  const models = Object.fromEntries(['speaks', 'calls', 'breaks', 'rejects'].map((name) => [name, [`up/${name}`]]))
-  weir = new Serving({
+const noted = (scenario: (call: Call) => void | Promise<void>) => (call: Call) => {
+  asked.push(call.json)
+  return scenario(call)
+}
+const upstream = await lastingUpstream({
+  speaks: noted(does.stream(ANSWER)),
+  calls: noted((call) => does.stream(callFrames(call))(call)),
+  // After every frame but the final marker.
+  breaks: noted((call) => does.resets(ANSWER.slice(0, 1 + chosen(call, ANSWER.length - 1)))(call)),
+  rejects: noted(does.json(400, '{"error":{"message":"no"}}')),
+  claude: noted(does.stream(CLAUDE)),
+  'responses-speaks': noted((call) => does.stream(responsesFrames(call, false))(call)),
+  'responses-calls': noted((call) => does.stream(responsesFrames(call, true))(call)),
+})
+const models = Object.fromEntries(['speaks', 'calls', 'breaks', 'rejects'].map((name) => [name, [`up/${name}`]]))
+const weir = lasting(
+  new Serving({
     providers: {
       up: upstream.url,
       responses: { dialect: 'openai', api: 'responses', base_url: upstream.url, api_key: 'x' },
@@ -96,13 +95,8 @@ beforeAll(async () => {
       'responses-speaks': ['responses/responses-speaks'],
       'responses-calls': ['responses/responses-calls'],
     },
-  })
-})
-
-afterAll(async () => {
-  await weir[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
-})
+  }),
+)
 
 /** Most turns succeed. */
 const modelOf = (random: Random) =>

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { FormatRegistry, type TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import * as shapes from '../../src/admin/api-shapes.ts'
+import { schemas } from '../../src/admin/api-schemas.ts'
 import { explanation } from '../../src/reports/explanation-shape.ts'
 import { EventReader } from '../support/event-reader.ts'
 import { provider } from './provider.ts'
@@ -61,7 +61,7 @@ async function request(model = 'small'): Promise<string> {
 
 test('the status has its shape', async () => {
   const status = await read('/api/status')
-  expectShape(shapes.status, status)
+  expectShape(schemas.Status, status)
   expect(status).toMatchObject({
     bun: Bun.version,
     ready: true,
@@ -76,7 +76,7 @@ test('the targets are those of the configuration, with what the workers counted'
   const counted = async () => ((await read('/api/targets'))['rows'] as { attempts: number }[])[0]?.attempts ?? 0
   await until(async () => (await counted()) > 0)
   const targets = await read('/api/targets')
-  expectShape(shapes.targets, targets)
+  expectShape(schemas.Targets, targets)
   expect(targets['rows']).toMatchObject([
     {
       ...{ provider: 'fake', model: 'upstream', serves: ['small'], state: 'healthy', reason: null },
@@ -101,7 +101,7 @@ test('the last requests are those of all workers, the newest first, refused ones
 
 test('a listener gets a status each second and each request that ends', async () => {
   await using events = new EventReader(await fetch(`${weir.admin}/api/events`))
-  expectShape(shapes.status, await events.next('status'))
+  expectShape(schemas.Status, await events.next('status'))
   const id = await request()
   const line = await events.next('request', ({ request_id }) => request_id === id)
   expect(line).toMatchObject({ msg: 'request', outcome: 'completed', requested_model: 'small' })
@@ -130,22 +130,22 @@ test('usage answers as the command does', async () => {
   const path = '/api/usage?by=key,model'
   // A request is settled after its answer has ended.
   await until(async () => Bun.deepEquals(await read(path), await run('usage', '--by', 'key,model', '--json')))
-  expectShape(shapes.usage, await read(path))
+  expectShape(schemas.Usage, await read(path))
   expect(await read(path)).toMatchObject({ by: 'key,model', rows: [{ key: 'ci', model: 'small' }] })
 })
 
 test('the audit answers with the lines of the command', async () => {
   const { rows } = (await read('/api/requests?limit=2&outcome=completed')) as { rows: Record<string, unknown>[] }
   expect(rows).toHaveLength(2)
-  expectShape(shapes.schemas.AuditRows, { rows })
+  expectShape(schemas.AuditRows, { rows })
   expect(rows).toEqual(await runLines('audit', '--limit', '2', '--outcome', 'completed', '--json'))
 })
 
 test('keys, budgets and errors have their shapes', async () => {
-  expectShape(shapes.keys, await read('/api/keys'))
-  expectShape(shapes.budgets, await read('/api/budgets'))
+  expectShape(schemas.Keys, await read('/api/keys'))
+  expectShape(schemas.Budgets, await read('/api/budgets'))
   const answer = await fetch(`${weir.admin}/nothing`)
-  expectShape(shapes.schemas.Error, await answer.json())
+  expectShape(schemas.Error, await answer.json())
 })
 
 test('explain answers as the command does', async () => {

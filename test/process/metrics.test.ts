@@ -3,14 +3,14 @@
  * Prometheus gives the figures of `weir usage`.
  */
 
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { probe } from '../../src/process/system/listen-address.ts'
 import { configOf, KEY } from '../support/gateway.ts'
+import { lasting, lastingUpstream } from '../support/served.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
-import { Upstream } from '../support/upstream.ts'
 import { PROGRAM, until, Weir } from './weir.ts'
 
 const ALERTS = join(import.meta.dir, '../../contrib/prometheus/alerts.yaml')
@@ -23,31 +23,21 @@ interface Panel {
 
 const PANELS = ((await Bun.file(DASHBOARD).json()) as { panels: readonly Panel[] }).panels
 
-let upstream: Upstream
-let weir: Weir
-
-beforeAll(async () => {
-  upstream = await Upstream.start()
-  upstream.otherwise(speaks('openai', () => textAnswer('Hello')))
-  const config = configOf(
-    {
-      providers: { up: upstream.url },
-      models: { m: ['up/m'], n: ['up/n'] },
-      config: {
-        workers: 2,
-        drain_seconds: 20,
-        organizations: [{ id: 'test', limits: { spend: { day: 5 } }, keys: [{ id: 'one', key: KEY }] }],
-      },
+const upstream = await lastingUpstream()
+upstream.otherwise(speaks('openai', () => textAnswer('Hello')))
+const config = configOf(
+  {
+    providers: { up: upstream.url },
+    models: { m: ['up/m'], n: ['up/n'] },
+    config: {
+      workers: 2,
+      drain_seconds: 20,
+      organizations: [{ id: 'test', limits: { spend: { day: 5 } }, keys: [{ id: 'one', key: KEY }] }],
     },
-    '.',
-  )
-  weir = await Weir.ready(JSON.stringify(config))
-})
-
-afterAll(async () => {
-  await weir[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
-})
+  },
+  '.',
+)
+const weir = lasting(await Weir.ready(JSON.stringify(config)))
 
 /** Sends requests of both models, half of them streamed, one after the other. */
 async function send(requests: number): Promise<void> {

@@ -168,6 +168,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     ],
     packages: {
       [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'],
+      'admin/api-schemas.ts': ['@sinclair/typebox'],
       'admin/api-shapes.ts': ['@sinclair/typebox'],
       'admin/node-reports.ts': ['@sinclair/typebox'],
       'admin/console-files.ts': ['node:path'],
@@ -254,6 +255,10 @@ const USES = {
 } as const satisfies Record<string, { readonly where: readonly string[]; readonly instead: string }>
 
 export const FUNCTION_LINES_MAX = 70
+/** A shorter file needs several importers. */
+const SHORT_LINES = 40
+/** If the two are longer together, the short one stays apart. */
+const JOINED_LINES_MAX = 420
 
 /** Names that do not state a duty. */
 const VAGUE_NAME = /^(?:utils?|helpers?|common|managers?|services?|misc|shared|lib)$/
@@ -400,8 +405,33 @@ export function unusedExports(sources: readonly Source[]): string[] {
     .flatMap(({ path, exports }) =>
       exports
         .filter(({ what }) => !used.has(`${path}#${what}`) && !used.has(`${path}#*`))
-        .map(({ line, what }) => `${path}:${line}: nobody imports ${what}; remove its export, or the thing itself`),
+        .map(({ line, what }) => `${path}:${line}: nothing imports ${what}; remove its export, or the thing itself`),
     )
+}
+
+/**
+ * Files of `src/` that are too short: the only file that imports them is beside them, and is read with them. Not those
+ * that the table of imports names, because they may import what their importer may not, and not the fast path that
+ * documents name.
+ */
+export function smallFiles(sources: readonly Source[]): string[] {
+  const graph = importGraph(sources.filter(({ path }) => path.startsWith('src/')))
+  const named = Object.values(IMPORTS).flatMap(({ packages }) =>
+    Object.keys(packages).filter((key) => key !== ANYWHERE),
+  )
+  const texts = new Map(sources.map(({ path, text }) => [path, text]))
+  const linesOf = (path: string) => (texts.get(path) ?? '').split('\n').length - 1
+  return sources.flatMap(({ path }) => {
+    const lines = linesOf(path)
+    const file = insideSrc(path)
+    if (!path.startsWith('src/') || lines >= SHORT_LINES || file === 'gateway/plain-answer.ts') return []
+    if (named.some((key) => covers(key, file))) return []
+    const importers = [...graph].flatMap(([importer, imported]) => (imported.includes(path) ? [importer] : []))
+    const [only = ''] = importers
+    if (importers.length !== 1 || dirname(only) !== dirname(path)) return []
+    if (lines + linesOf(only) > JOINED_LINES_MAX) return []
+    return [`${path}: has ${lines} lines, and only ${only} imports it; join the two`]
+  })
 }
 
 function importGraph(sources: readonly Source[]): Map<string, string[]> {

@@ -8,7 +8,7 @@ import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
-import { responsesReader } from '../../src/providers/openai/responses-reader.ts'
+import { responsesReader } from '../../src/providers/openai/responses-request.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import type { Measurement } from './rounds.ts'
 

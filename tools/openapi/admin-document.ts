@@ -1,6 +1,6 @@
 /** The OpenAPI document of the admin API, from its table of operations and the schemas of its answers. */
 
-import { type SchemaName, schemas } from '../../src/admin/api-shapes.ts'
+import { type SchemaName, schemas } from '../../src/admin/api-schemas.ts'
 import type { Operation } from '../../src/admin/operation.ts'
 import { OPERATIONS } from '../../src/admin/operations.ts'
 import type { Parameter } from '../../src/reports/parameters.ts'

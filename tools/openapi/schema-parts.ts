@@ -110,3 +110,28 @@ export function count(description: string): TSchema {
 export function id(prefix: string, description: string): TSchema {
   return Type.String({ pattern: `^${prefix}[A-Za-z0-9_-]+$`, description })
 }
+
+/** Fields that mean the same in the three dialects. */
+export const COMMON_FIELDS = {
+  model: 'A name from `GET /v1/models`, an alias, or `auto` if it is available to the key.',
+  stream: 'True: the answer is a stream of server-sent events.',
+  temperature: 'Randomness of the output.',
+  top_p: 'Nucleus sampling: the share of probability that is considered.',
+  service_tier: "The provider's processing tier, passed on.",
+  prompt_cache_key: "Passed on if the model's `prompt_cache` has `key: true`.",
+  prompt_cache_retention: "Passed on if the model's `prompt_cache` allows it.",
+}
+
+/** Of a function that the model may call. */
+export const FUNCTION_FIELDS = {
+  name: Type.String({ minLength: 1, description: 'The name that the model calls.' }),
+  description: optional(Type.String(), 'What the function does, for the model.'),
+  parameters: optional(ref('JsonSchema'), 'The schema of the arguments. Without it, an object without properties.'),
+  strict: optional(Type.Boolean(), 'Whether the provider must follow the schema exactly.'),
+}
+
+/** A cache mark that is dropped if the model cannot honour it. */
+export const MARK_OR_DROPPED = optional(
+  ref('CacheControl'),
+  "Marks the end of a prefix to cache, if the model's `prompt_cache` allows it; else dropped.",
+)

@@ -1,13 +1,11 @@
-/** The items of a Responses stream that were added: what is kept of each while it is open, and how it ends. */
+/** The items of a Responses stream that were added: what is kept of each while it is open. */
 
 import type { JsonObject, JsonValue } from '../../core/json.ts'
 import type { OwnName } from '../../core/own-fields.ts'
 import { ProviderError } from '../../core/provider-error.ts'
-import type { ItemText } from '../../items/item-store.ts'
-import { joined, jsonInside, jsonLine } from '../../wire/sse.ts'
+import { joined, jsonLine } from '../../wire/sse.ts'
 import type { FreeText } from '../free-text.ts'
-import { callItemJson, freeItemJson, type ItemStatus } from './answer.ts'
-import { ARGUMENTS_DONE, INPUT_DONE, opening } from './event-text.ts'
+import { opening } from './event-text.ts'
 import { GrowingText } from './growing-text.ts'
 import type { ThoughtItem } from './thought-item.ts'
 
@@ -47,10 +45,6 @@ export interface OpenOwn extends Pick<OpenItem, 'id' | 'outputIndex'> {
 }
 
 export type OpenOther = OpenCall | ThoughtItem | OpenMessage | OpenOwn
-
-export interface DoneItem extends ItemText {
-  readonly outputIndex: number
-}
 
 /** An item that begins. `place`: more of where its deltas belong. */
 export function openItem(id: string, outputIndex: number, place: string): OpenItem {
@@ -95,19 +89,6 @@ export function annotated(lines: EventLines, message: OpenMessage, annotation: J
   const index = message.annotations.push(json) - 1
   const place = `"item_id":"${message.id}","output_index":${message.outputIndex},"content_index":0`
   return lines.event(ANNOTATED, `${place},"annotation_index":${index},"annotation":${json}`)
-}
-
-/** A call that ends: its item, and the opening and the members of the event before that. */
-export function endOfCall(call: OpenCall, status: ItemStatus): { json: string; event: string; members: string } {
-  const { id, outputIndex, callId, own } = call
-  const inside = call.inside.whole()
-  const place = `"item_id":"${id}","output_index":${outputIndex}`
-  if (call.free !== undefined) {
-    const json = freeItemJson(id, status, inside, callId, own)
-    return { json, event: INPUT_DONE, members: `${place},"input":"${inside}"` }
-  }
-  const members = `${place},"name":"${jsonInside(own.name)}","arguments":"${inside}"`
-  return { json: callItemJson(id, status, inside, callId, own), event: ARGUMENTS_DONE, members }
 }
 
 const OF_EVENT: ReadonlySet<string> = new Set(['type', 'sequence_number', 'output_index'])

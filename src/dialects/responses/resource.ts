@@ -19,7 +19,6 @@ import { joined, lineOf } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
 import type { ResponsesBody } from './schema.ts'
-import { responsesUsageJson } from './usage.ts'
 
 /** What of the request's bytes the resource repeats. */
 interface Repeated {
@@ -392,4 +391,18 @@ function around(before: string, output: string, after: string, usage: string): s
 function kept(echo: Echo | undefined): Echo {
   if (echo === undefined) throw new Error('a stream has begun, and what it repeats was dropped')
   return echo
+}
+
+/**
+ * Three integers and both details, which the official schema and Codex require. `input_tokens` includes cached tokens.
+ */
+function responsesUsageJson(usage: Usage): string {
+  const input = usage.input ?? 0
+  const output = usage.output ?? 0
+  const written = (usage.cacheWrite5m ?? 0) + (usage.cacheWrite1h ?? 0)
+  return (
+    `{"input_tokens":${input},"input_tokens_details":{"cached_tokens":${usage.cachedInput ?? 0},` +
+    `"cache_write_tokens":${written}},"output_tokens":${output},` +
+    `"output_tokens_details":{"reasoning_tokens":${usage.reasoning ?? 0}},"total_tokens":${input + output}}`
+  )
 }

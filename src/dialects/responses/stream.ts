@@ -15,6 +15,7 @@ import { mintId } from '../answer-ids.ts'
 import type { TurnEncoder } from '../dialect.ts'
 import { FreeText } from '../free-text.ts'
 import { callItemJson, freeItemJson, messageItemJson, textPartJson, thoughtItemJson } from './answer.ts'
+import { DoneItems } from './done-items.ts'
 import {
   ARGUMENTS_DELTA,
   CREATED,
@@ -23,21 +24,16 @@ import {
   IN_PROGRESS,
   INPUT_DELTA,
   ITEM_ADDED,
-  ITEM_DONE,
   LAST,
   opening,
   PART_ADDED,
-  PART_DONE,
   SEAM,
   TEXT_DELTA,
   TEXT_DELTA_END,
-  TEXT_DONE,
 } from './event-text.ts'
 import {
   annotated,
-  type DoneItem,
   EventLines,
-  endOfCall,
   type OpenCall,
   type OpenMessage,
   type OpenOther,
@@ -72,6 +68,7 @@ interface Variant {
 export class ResponsesEncoder implements TurnEncoder {
   readonly keepAlive = KEEP_ALIVE_COMMENT
   private readonly lines = new EventLines()
+  private readonly done = new DoneItems(this.lines)
   private items = 0
   private message: OpenMessage | undefined
   private hasMessage = false
@@ -81,9 +78,7 @@ export class ResponsesEncoder implements TurnEncoder {
   private readonly others: OpenOther[] = []
   /** The index of the first of them that is not done. */
   private nextOther = 0
-  private messageDone: DoneItem | undefined
   private ending: Ending = COMPLETED
-  private readonly othersDone: DoneItem[] = []
   private thought: ThoughtItem | undefined
   /** Items are in the order in which they began. */
   private hasOrder = false
@@ -230,21 +225,6 @@ export class ResponsesEncoder implements TurnEncoder {
     return before + added + this.lines.event(PART_ADDED, part)
   }
 
-  private closeMessage(message: OpenMessage): string {
-    const { id, outputIndex, annotations } = message
-    const inside = message.inside.whole()
-    const place = `"item_id":"${id}","output_index":${outputIndex},"content_index":0`
-    const part = textPartJson(inside, annotations.join())
-    const json = messageItemJson(id, this.ending.status, part)
-    if (this.messageDone !== undefined) this.othersDone.push(this.messageDone)
-    this.messageDone = { id, json, outputIndex }
-    return (
-      this.lines.event(TEXT_DONE, `${place},"text":"${inside}","logprobs":[]`) +
-      this.lines.event(PART_DONE, `${place},"part":${part}`) +
-      this.lines.itemEvent(ITEM_DONE, outputIndex, json)
-    )
-  }
-
   private openCall({ index, callId, name, own: members }: ToolStart): string {
     const before = this.closeWhole()
     const own = this.toolbox.ownName(name, members)
@@ -270,13 +250,6 @@ export class ResponsesEncoder implements TurnEncoder {
     return `${free === undefined ? ARGUMENTS_DELTA : INPUT_DELTA}${this.lines.sequence++}${call.middle}${inside}"}\n\n`
   }
 
-  private closeCall(call: OpenCall): string {
-    const { id, outputIndex } = call
-    const { json, event, members } = endOfCall(call, call.isWhole ? 'completed' : this.ending.status)
-    this.othersDone.push({ id, json, outputIndex })
-    return this.lines.event(event, members) + this.lines.itemEvent(ITEM_DONE, outputIndex, json)
-  }
-
   /**
    * Closes the items that are whole, up to the first that is not. The deltas of a call that is not whole interleave
    * with those of the next item.
@@ -296,16 +269,7 @@ export class ResponsesEncoder implements TurnEncoder {
 
   private closeOther(item: OpenOther): string {
     this.nextOther++
-    switch (item.kind) {
-      case 'call':
-        return this.closeCall(item)
-      case 'thought':
-        return this.closeThought(item)
-      case 'message':
-        return this.closeMessage(item)
-      case 'own':
-        return this.closeOwn(item)
-    }
+    return this.done.close(item, this.ending.status)
   }
 
   /** What OpenAI's own tools did, for callers whose operator lets it pass. */
@@ -338,13 +302,6 @@ export class ResponsesEncoder implements TurnEncoder {
     this.others.push(open)
     this.hasOrder = true
     return before + this.lines.itemEvent(ITEM_ADDED, open.outputIndex, jsonLine(item))
-  }
-
-  private closeOwn({ id, outputIndex, item }: OpenOwn): string {
-    const json = jsonLine(item)
-    this.lines.countChars(json)
-    this.othersDone.push({ id, json, outputIndex })
-    return this.lines.itemEvent(ITEM_DONE, outputIndex, json)
   }
 
   /** The text that follows is a message of its own. */
@@ -393,14 +350,6 @@ export class ResponsesEncoder implements TurnEncoder {
     return before + (this.thought?.delta(inside, isNewPart) ?? '')
   }
 
-  private closeThought(thought: ThoughtItem): string {
-    const { id, outputIndex, parts, seal } = thought
-    const end = thought.endPart()
-    const json = thoughtItemJson(id, parts, seal)
-    this.othersDone.push({ id, json, outputIndex })
-    return end + this.lines.itemEvent(ITEM_DONE, outputIndex, json)
-  }
-
   /** Closes all open items in the order in which they were added. An answer without content has one empty message. */
   private closeAll(): string {
     const isEmpty = !this.hasMessage && this.calls.length === 0 && this.ownItems.size === 0
@@ -412,15 +361,13 @@ export class ResponsesEncoder implements TurnEncoder {
     const { message } = this
     if (message === undefined) return events
     this.message = undefined
-    events += this.closeMessage(message)
+    events += this.done.close(message, this.ending.status)
     closeOthers()
     return events
   }
 
   private complete(usage: Usage): string {
-    // The order of a whole answer: the message, then the calls; with thoughts, that in which they began.
-    const items = this.messageDone === undefined ? this.othersDone : [this.messageDone, ...this.othersDone]
-    if (this.hasOrder) items.sort((one, other) => one.outputIndex - other.outputIndex)
+    const items = this.done.all(this.hasOrder)
     this.store?.(items.filter(({ id }) => id !== '').map(({ id, json }) => ({ id, json })))
     const output = items.map(({ json }) => json).join()
     return this.lines.event(

@@ -138,7 +138,7 @@ export class JournalFile {
 
   private begin(name: string): Written {
     const file = this.disk.create(this.path(name))
-    return { file, size: 0, sync: new FileSync(file, (error, mark) => this.flushed(error, mark), this.disk.flush) }
+    return { file, size: 0, sync: new FileSync(file, (error, number) => this.flushed(error, number), this.disk.flush) }
   }
 
   private path(name: string): string {
@@ -164,10 +164,10 @@ export class JournalFile {
     }
   }
 
-  private flushed(error: Error | null, mark: number): void {
+  private flushed(error: Error | null, number: number): void {
     this.failure = error?.message
     // Until the old file is gone, its last groups may not be on the disk.
-    if (error === null && !this.hasOld) this.syncedTo = Math.max(this.syncedTo, mark)
+    if (error === null && !this.hasOld) this.syncedTo = Math.max(this.syncedTo, number)
   }
 
   private replaceCurrent(): void {

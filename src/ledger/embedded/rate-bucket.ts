@@ -48,7 +48,7 @@ export function take(bucket: Bucket, perMinute: number, amount: number): void {
 /**
  * Corrects a charge to the actual use, on a drained bucket. The unused part is returned in full if the bucket has not
  * been empty since: then everything that drained was charged to some request. Otherwise only the part of the charge
- * that cannot have drained yet is returned, because capacity that nobody used must not be granted later. Use beyond the
+ * that cannot have drained yet is returned, because unused capacity must not be granted later. Use beyond the
  * charge is added.
  */
 export function correct(bucket: Bucket, perMinute: number, charge: Charge, used: number): void {

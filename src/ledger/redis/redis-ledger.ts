@@ -29,12 +29,12 @@ import { SettlementSender } from './delivery/settlement-sender.ts'
 import { SettlementsInFlight } from './delivery/settlements-in-flight.ts'
 import { NodeHealth, type WhenUnreachable } from './node-health.ts'
 import { after, realTime, type Time } from './node-time.ts'
+import { NodeUpkeep } from './node-upkeep.ts'
 import { Outbox, PENDING_MAX } from './outbox/outbox.ts'
 import { DataLossError } from './protocol/epochs.ts'
 import type { Link } from './protocol/link.ts'
 import type { NodeLog } from './protocol/node-log.ts'
 import type { Settlement } from './protocol/settlement.ts'
-import { OrganizationSweep } from './recovery/organization-sweep.ts'
 import { type AccountFinder, type PassedBudget, PassedBudgets } from './recovery/passed-budgets.ts'
 import { Restoration } from './recovery/restoration.ts'
 import { RedisLink } from './redis-link.ts'
@@ -42,12 +42,8 @@ import { ReserveAttempts } from './reserving/reserve-attempts.ts'
 import { ReserveQueue, ReserveQueueFullError } from './reserving/reserve-queue.ts'
 import { ReserveRetry } from './reserving/reserve-retry.ts'
 
-/** The interval of the background work: probing, cancelling, sending what the outbox still has. */
-const BEAT_MS = 250
 /** Calls are tried 3 times if Redis loses data: it may lose data again meanwhile. */
 const TRIES = 3
-/** How often all organisations are checked for data loss and overdue reservations. */
-const SWEEP_MS = 30_000
 
 interface OutboxOptions {
   /** How long single requests are kept in the outbox, in milliseconds. */
@@ -109,17 +105,14 @@ export class RedisLedger implements Ledger {
   private readonly cancellations: Cancellations
   private readonly organizations = new Set<string>()
   private readonly resending = new Map<string, Promise<void>>()
-  private readonly stops: readonly (() => void)[]
   private readonly restoration: Restoration
   private readonly delivery: SettlementSender
   private readonly settlementsInFlight = new SettlementsInFlight()
   private readonly passed = new PassedBudgets()
   private readonly ownHealth: NodeHealth
+  private readonly upkeep: NodeUpkeep
   private readonly queue: ReserveQueue
   private readonly reserveRetry = new ReserveRetry(this.settlementsInFlight, (ms) => after(this.time, ms))
-  private working: Promise<void> | undefined
-  private comparing: Promise<void> | undefined
-  private closed = false
 
   constructor(
     private readonly link: Link,
@@ -140,13 +133,18 @@ export class RedisLedger implements Ledger {
     this.restoration = new Restoration(link.store, outbox, link.epochs, register, entered, time.now())
     this.delivery = new SettlementSender(link, outbox, this.restoration)
     for (const organization of this.restoration.organizations()) this.organizations.add(organization)
-    link.onReady(() => this.reconnected())
-    link.onLost(() => this.restoration.doubt(link.lostMs))
-    const sweep = new OrganizationSweep(link, outbox, this.restoration)
-    const runSweep = () => sweep.run(this.organizations).catch(() => undefined)
-    link.onEmptied(runSweep)
-    this.stops = [time.every(BEAT_MS, () => this.beat()), ...(isKeeper ? [time.every(SWEEP_MS, runSweep)] : [])]
-    this.compareDoubted()
+    const { restoration, cancellations, delivery, ownHealth, organizations } = this
+    this.upkeep = new NodeUpkeep(
+      link,
+      outbox,
+      restoration,
+      cancellations,
+      delivery,
+      ownHealth,
+      time,
+      organizations,
+      isKeeper,
+    )
   }
 
   /**
@@ -289,9 +287,7 @@ export class RedisLedger implements Ledger {
   }
 
   async close(): Promise<void> {
-    this.closed = true
-    for (const stop of this.stops) stop()
-    await Promise.all([this.working, this.comparing])
+    await this.upkeep.close()
     if (this.link.isReady) {
       this.outbox.commit()
       await Promise.race([this.settlementsInFlight.all(), after(this.time, CLOSE_MS)])
@@ -355,69 +351,10 @@ export class RedisLedger implements Ledger {
     this.resending.set(organization, sending)
   }
 
-  private beat(): void {
-    this.compareDoubted()
-    if (this.working !== undefined || this.closed || !this.link.isConnected || !this.link.breaker.admits()) return
-    this.working = this.work()
-      .then(
-        () => {
-          this.ownHealth.workProblem = undefined
-        },
-        (error: unknown) => {
-          // The disk is full or the file is locked: the next beat retries, and `health` reports it.
-          this.ownHealth.workProblem = commandProblem(error)
-        },
-      )
-      .finally(() => {
-        this.working = undefined
-      })
-  }
-
-  private async work(): Promise<void> {
-    if (this.link.breaker.isOpen && !(await this.link.probe())) return
-    await this.ownHealth.checkStandstill()
-    await this.cancellations.send()
-    this.outbox.forget()
-    await this.delivery.sendSome()
-  }
-
-  /** A server that restarted may have lost its last writes. */
-  private reconnected(): void {
-    if (this.closed) return
-    const { lostMs } = this.link
-    this.restoration.doubt(lostMs)
-    this.cancellations.repeatSince(lostMs)
-    this.compareDoubted()
-  }
-
-  /**
-   * Compares organisations that may have lost data now, or on the next beat if Redis cannot be reached. A reservation
-   * of such an organisation compares it first.
-   */
-  private compareDoubted(): void {
-    const doubts = this.comparing === undefined && !this.closed ? this.restoration.doubts() : []
-    if (doubts.length === 0 || !this.link.isReady) return
-    this.comparing = this.compare(doubts).finally(() => {
-      this.comparing = undefined
-    })
-  }
-
   private register(organization: string): void {
     if (this.organizations.has(organization)) return
     this.organizations.add(organization)
     this.link.register(organization).catch(() => this.organizations.delete(organization))
-  }
-
-  /** Unexpected data in the keys of one organisation does not stop the others. */
-  private async compare(organizations: readonly string[]): Promise<void> {
-    for (const organization of organizations) {
-      if (!this.link.isReady) return
-      try {
-        await this.restoration.assure(organization)
-      } catch (error) {
-        if (!isPermanent(error)) return
-      }
-    }
   }
 }
 

@@ -13,7 +13,7 @@ const GROUP_WRITES = 0o020
 const OTHERS_WRITE = 0o002
 const STICKY = 0o1000
 
-/** The reason why the program is not run, for the operator; undefined if nobody but root and this user may write it. */
+/** The reason why the program is not run, for the operator; undefined if only root and this user may write it. */
 export function programProblem(command: readonly string[] = workerCommand()): string | undefined {
   const [runtime = '', ...words] = command
   // From a checkout, the script follows the flags of Bun.

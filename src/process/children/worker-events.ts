@@ -60,27 +60,10 @@ export interface WorkerProcessEvents {
   readonly onGone: (pid: number | undefined) => void
 }
 
-type Report = Extract<
+/** What is not about the life of the process itself. */
+type Report = Exclude<
   ToSupervisor,
-  {
-    type:
-      | 'fields'
-      | 'fields-ignored'
-      | 'figures'
-      | 'targets'
-      | 'ledger'
-      | 'requests'
-      | 'news'
-      | 'remember'
-      | 'item-lines'
-      | 'recall'
-      | 'claim'
-      | 'form-evidence'
-      | 'take-room'
-      | 'give-room'
-      | 'hold-room'
-      | 'report-room'
-  }
+  { type: 'hello' | 'built' | 'ready' | 'failed' | 'status' | 'recent' | 'prepared' | 'lent' | 'pong' | 'build' }
 >
 
 /** Passes a report on, and sends the answer if it has one. `pid`: of the worker. */

@@ -1,6 +1,6 @@
 /**
  * Digests of a configuration, by which nodes find out whether theirs is the same, and in what it is not. They are
- * keyed: without the key, which all nodes of a Redis share, nobody can guess a secret of a configuration by its digest.
+ * keyed: without the key, which all nodes of a Redis share, no secret of a configuration can be guessed by its digest.
  */
 
 import { createHmac } from 'node:crypto'

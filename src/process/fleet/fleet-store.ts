@@ -111,7 +111,7 @@ export class FleetStore {
       await Bun.sleep(ASKING_MS)
       const text = await this.ask('GET', `${PREFIX}answer:${id}`)
       if (typeof text === 'string') return parseObject(text)
-      // Nobody has taken it, and nobody will.
+      // No node has taken it, and none will.
       if (
         performance.now() > endMs - ANSWER_MS + REQUEST_MS &&
         (await this.ask('EXISTS', `${PREFIX}taken:${id}`)) === 0

@@ -15,7 +15,7 @@ export interface RunningProcess extends Pick<ProcessUsage, 'process' | 'worker'>
 
 type Role = Pick<ProcessUsage, 'process' | 'worker'>
 
-interface Reading extends ProcessReading {
+interface CpuReading extends ProcessReading {
   readonly cpuSeconds: number
 }
 
@@ -81,7 +81,7 @@ function added(one: ProcessReading, other: ProcessReading): ProcessReading {
 }
 
 /** Undefined if the process has ended. */
-function readProcess(pid: number): Reading | undefined {
+function readProcess(pid: number): CpuReading | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     const status = readFileSync(`/proc/${pid}/status`, 'utf8')

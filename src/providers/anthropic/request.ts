@@ -5,6 +5,7 @@ import { DOCUMENT_URL, IMAGE_URL } from '../../core/conversation.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
+import type { OwnFields } from '../../core/own-fields.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import { SentMarks } from '../cache-marks.ts'
@@ -20,7 +21,6 @@ import { SentCallIds } from '../sent-call-ids.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
 import { offeredTools, Turns } from '../turns.ts'
-import { betaHeaders } from './beta-headers.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlainWithoutOwn } from './events.ts'
 import { MessageBodyWriter, type MessageVariant } from './message-body.ts'
 import { type BetaForm, betaLesson, withoutRefused } from './refused-betas.ts'
@@ -37,6 +37,11 @@ const USER_CHARS_MAX = 256
 /** Around an entry, and around all of them, in bytes. */
 const AROUND_ENTRY = 8
 const AROUND_ALL = 512
+
+/** Sets of betas that an endpoint's headers are kept for: an agent sends the same ones with each request. */
+const BETA_SETS_MAX = 64
+/** For the same headers and betas always the same object: the transport keeps the head that it has written for it. */
+const betaHeaders = new WeakMap<MessageForm['headers'], Map<string, MessageForm['headers']>>()
 
 /** What the requests for one model have in common, at Anthropic's own API, Vertex AI or Bedrock. */
 export interface MessageForm extends Omit<MessageVariant, 'takesStrict'>, StrictForm, ThinkingForm, BetaForm {
@@ -146,7 +151,27 @@ function ownMembers({ own }: ChatRequest, { betasIn }: MessageForm): string {
 
 function headersFor({ own }: ChatRequest, { headers: usual, betasIn }: MessageForm): MessageForm['headers'] {
   if (own === undefined || betasIn === 'body' || (own.betas.length === 0 && own.version === undefined)) return usual
-  return betaHeaders.of(usual, own)
+  const name = `${own.version} ${own.betas.join()}`
+  const sets = betaHeaders.get(usual) ?? new Map<string, MessageForm['headers']>()
+  betaHeaders.set(usual, sets)
+  const known = sets.get(name)
+  if (known !== undefined) return known
+  if (sets.size >= BETA_SETS_MAX) sets.clear()
+  const made = withBetas(usual, own)
+  sets.set(name, made)
+  return made
+}
+
+/** The operator's betas stay, before those of the caller. */
+function withBetas(usual: MessageForm['headers'], { version, betas }: OwnFields): MessageForm['headers'] {
+  const headers: Record<string, string> = {}
+  let all = betas
+  for (const [field, value] of Object.entries(usual)) {
+    if (field.toLowerCase() === 'anthropic-beta') all = [...value.split(',').map((beta) => beta.trim()), ...betas]
+    else headers[field] = field === 'anthropic-version' && version !== undefined ? version : value
+  }
+  if (all.length > 0) headers['anthropic-beta'] = [...new Set(all)].join(',')
+  return headers
 }
 
 /** The same request for the API's token counter, with the fields that count as input. */

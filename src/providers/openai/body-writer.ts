@@ -118,8 +118,8 @@ export abstract class OpenaiBodyWriter {
     writeTo(first)
     if (first === conversation.end) return
     if (first > 0) json.part(COMMA)
-    const mark = form === undefined || sent === undefined || conversation.isMarked ? undefined : json.mark()
-    if (form === undefined || sent === undefined || mark === undefined) {
+    const begin = form === undefined || sent === undefined || conversation.isMarked ? undefined : json.nextPiece()
+    if (form === undefined || sent === undefined || begin === undefined) {
       message = write(message)
       return writeTo(conversation.end)
     }
@@ -130,11 +130,11 @@ export abstract class OpenaiBodyWriter {
       message = write(message)
       writeTo(first + end)
       const shared = ids?.first(callsIn(conversation, first + end))
-      before = { form, end, bytes: NO_SHARED_BYTES.with(json.since(mark)), ids: shared }
+      before = { form, end, bytes: NO_SHARED_BYTES.with(json.since(begin)), ids: shared }
       if (end === sent.sharedEnd) sent.share(before)
     }
     message = first + before.end
-    const added = json.mark() ?? mark
+    const added = json.nextPiece() ?? begin
     writeTo(conversation.end)
     sent.keep({ form, end: conversation.end - first, bytes: before.bytes.with(json.since(added)), ids })
   }

@@ -3,12 +3,22 @@
  */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
+import { isArray, isObject, type JsonValue } from '../../core/json.ts'
+import { ProviderError } from '../../core/provider-error.ts'
+import { tokenCount, type Usage } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
+import { reportedError } from '../error-response.ts'
 import { learn, type RequestApi, type TargetForms } from '../learned-form.ts'
 import { deployedIds, listedIds } from '../listed-models.ts'
-import type { Provider, Target } from '../provider.ts'
-import { azureEmbeddings, openaiEmbeddings } from './embedding-api.ts'
-import { azureDeployments, azureModels, openaiModels } from './endpoints.ts'
+import type { EmbeddingMaker, Provider, Target } from '../provider.ts'
+import {
+  azureAddress,
+  azureDeployments,
+  azureModels,
+  openaiAddress,
+  openaiModels,
+  type ProviderAddress,
+} from './endpoints.ts'
 import { openaiResponseError } from './error.ts'
 import { OpenaiDecoder, openaiEvents, openaiPlain } from './events.ts'
 import { azureImages, openaiImages } from './image-api.ts'
@@ -49,6 +59,11 @@ const azureApi: RequestApi<ServerForm> = (forms) => ({
   },
 })
 
+const embeddings = (addressOf: (target: Target, path: string) => ProviderAddress): EmbeddingMaker => ({
+  request: (embedding, target) => ({ ...addressOf(target, '/embeddings'), body: embedding.body(target.model) }),
+  usage: embeddingUsage,
+})
+
 export const openai: Provider = {
   ...openaiApi(openaiForms),
   learn: (rejection) => learn({ provider: openai, forms: openaiForms, api: openaiApi, lessonOf }, rejection),
@@ -60,7 +75,7 @@ export const openai: Provider = {
   plain: openaiPlain,
   responseError: openaiResponseError,
   images: openaiImages,
-  embeddings: openaiEmbeddings,
+  embeddings: embeddings(openaiAddress),
   probe: openaiModels,
   models: { requests: (endpoint) => [openaiModels({ endpoint })], names: listedIds },
 }
@@ -71,7 +86,16 @@ export const azure: Provider = {
   learn: (rejection) => learn({ provider: azure, forms: azureForms, api: azureApi, lessonOf }, rejection),
   reportedUsage: (target) => azureForms.reportedUsage(target),
   images: azureImages,
-  embeddings: azureEmbeddings,
+  embeddings: embeddings(azureAddress),
   probe: azureModels,
   models: { requests: (endpoint) => [azureDeployments(endpoint)], names: deployedIds },
+}
+
+/** Servers that report no `prompt_tokens` report the same number as `total_tokens`: an embedding has no output. */
+function embeddingUsage(body: JsonValue): Usage {
+  if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
+  if (isObject(body['error'])) throw reportedError(body)
+  if (!isArray(body['data'])) throw new ProviderError('broken', 'the answer contains no embeddings')
+  const counts = isObject(body['usage']) ? body['usage'] : {}
+  return { input: tokenCount(counts['prompt_tokens']) ?? tokenCount(counts['total_tokens']) }
 }

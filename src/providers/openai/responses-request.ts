@@ -1,4 +1,7 @@
-/** The canonical request → the body of a Responses request, for OpenAI, Azure and servers with this API. */
+/**
+ * The canonical request → the body of a Responses request, for OpenAI, Azure and servers with this API, and how its
+ * answer is read.
+ */
 
 import type { ChatRequest, ToolChoice } from '../../core/chat-request.ts'
 import type { CacheMark } from '../../core/entry-marks.ts'
@@ -7,16 +10,20 @@ import { JsonBuilder } from '../../core/json-builder.ts'
 import type { OwnFields } from '../../core/own-fields.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
+import { SseFramer } from '../../wire/frames.ts'
 import { jsonMember, member } from '../json-members.ts'
 import { marksInOrder } from '../mark-order.ts'
-import type { UpstreamRequest } from '../provider.ts'
+import type { AnswerReader, UpstreamRequest } from '../provider.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { ignoredEffort, responsesEffort } from './effort.ts'
+import { openaiResponseError } from './error.ts'
 import { hintMembers } from './request.ts'
+import { responsesPlain } from './responses-answer.ts'
 import { ResponsesBodyWriter } from './responses-body.ts'
-import { passingResponsesReader, responsesReader, stoppedReader } from './responses-reader.ts'
+import { ResponsesDecoder, responsesEvents } from './responses-events.ts'
 import type { ServerForm } from './server-form.ts'
+import { StopDecoder, stoppedEvents } from './stop-decoder.ts'
 
 /** Around an entry, and around all of them, in bytes. */
 const AROUND_ENTRY = 24
@@ -158,4 +165,32 @@ function ignoredOf(request: ChatRequest, form: ServerForm): readonly string[] | 
   if (presencePenalty) ignored.push('presence_penalty')
   if (logitBias !== undefined) ignored.push('logit_bias')
   return ignored
+}
+
+export const responsesReader: AnswerReader = {
+  streamType: 'text/event-stream',
+  framer: (shortcut) => new SseFramer(shortcut, 'repeat'),
+  decoder: () => new ResponsesDecoder(),
+  events: responsesEvents,
+  plain: responsesPlain,
+  responseError: openaiResponseError,
+}
+
+/** The same for an answer whose own items and events pass. One of nothing but text is read like others. */
+const passingResponsesReader: AnswerReader = {
+  ...responsesReader,
+  decoder: () => new ResponsesDecoder(true),
+  events: (body) => responsesEvents(body, true),
+  plain: undefined,
+}
+
+/** The API has no stop sequences. Each text is looked at, so no frame is copied unread. */
+export function stoppedReader(stop: readonly string[]): AnswerReader {
+  return {
+    ...responsesReader,
+    framer: () => new SseFramer(undefined, 'repeat'),
+    decoder: () => new StopDecoder(new ResponsesDecoder(), stop),
+    events: (body) => stoppedEvents(responsesEvents(body), stop),
+    plain: undefined,
+  }
 }

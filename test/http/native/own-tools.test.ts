@@ -1,55 +1,46 @@
 /** `tools: pass`: OpenAI's own tools, from callers of Responses to providers of Responses. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { ask, requestBytes } from '../../support/caller.ts'
-import { Gateway, KEY } from '../../support/gateway.ts'
+import { KEY } from '../../support/gateway.ts'
 import { json, stream as streams } from '../../support/scenarios.ts'
+import { lastingGateway, lastingUpstream } from '../../support/served.ts'
 import { SocketClient } from '../../support/socket-client.ts'
 import { speaks, textAnswer } from '../../support/speech.ts'
-import { Upstream } from '../../support/upstream.ts'
 
 const SPECIFICATION = 'specification-key-0123456789'
 const LIMITED = 'limited-key-01234567890123'
 const STRICT = 'strict-key-012345678901234'
 
-let upstream: Upstream
-let gateway: Gateway
-
-beforeAll(async () => {
-  upstream = await Upstream.start()
-  const priced = {
-    targets: [{ provider: 'own', model: 'gpt' }],
-    max_output_tokens: 100,
-    context_window: 10_000,
-    price: { input: 1, output: 10, tools: { web_search: 10, web_search_preview: 25, code_interpreter_4g: 120 } },
-  }
-  const limits = (strict: boolean) => ({ spend: { total: 0.3, ...(strict && { strict }) } })
-  gateway = await Gateway.start({
-    providers: {
-      up: upstream.url,
-      own: { dialect: 'openai', base_url: upstream.url, api: 'responses' },
-      claude: { dialect: 'anthropic', base_url: upstream.url, api_key: 'secret-of-claude' },
-    },
-    models: { m: ['up/m'], own: ['own/gpt'], claude: ['claude/claude-sonnet-4-5'], priced },
-    config: {
-      compatibility: { tools: 'pass', reasoning: 'pass' },
-      organizations: [
-        {
-          id: 'test',
-          keys: [
-            { id: 'native', key: KEY },
-            { id: 'specification', key: SPECIFICATION, compatibility: { mode: 'specification' } },
-            { id: 'limited', key: LIMITED, models: ['priced'], limits: limits(false) },
-            { id: 'strict', key: STRICT, models: ['priced'], limits: limits(true) },
-          ],
-        },
-      ],
-    },
-  })
-})
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
+const upstream = await lastingUpstream()
+const priced = {
+  targets: [{ provider: 'own', model: 'gpt' }],
+  max_output_tokens: 100,
+  context_window: 10_000,
+  price: { input: 1, output: 10, tools: { web_search: 10, web_search_preview: 25, code_interpreter_4g: 120 } },
+}
+const limits = (strict: boolean) => ({ spend: { total: 0.3, ...(strict && { strict }) } })
+const gateway = await lastingGateway({
+  providers: {
+    up: upstream.url,
+    own: { dialect: 'openai', base_url: upstream.url, api: 'responses' },
+    claude: { dialect: 'anthropic', base_url: upstream.url, api_key: 'secret-of-claude' },
+  },
+  models: { m: ['up/m'], own: ['own/gpt'], claude: ['claude/claude-sonnet-4-5'], priced },
+  config: {
+    compatibility: { tools: 'pass', reasoning: 'pass' },
+    organizations: [
+      {
+        id: 'test',
+        keys: [
+          { id: 'native', key: KEY },
+          { id: 'specification', key: SPECIFICATION, compatibility: { mode: 'specification' } },
+          { id: 'limited', key: LIMITED, models: ['priced'], limits: limits(false) },
+          { id: 'strict', key: STRICT, models: ['priced'], limits: limits(true) },
+        ],
+      },
+    ],
+  },
 })
 
 const TOOLS = [

@@ -2,7 +2,7 @@
 
 import { isObject } from '../../../src/core/json.ts'
 import { openai } from '../../../src/providers/openai/openai.ts'
-import { responsesReader } from '../../../src/providers/openai/responses-reader.ts'
+import { responsesReader } from '../../../src/providers/openai/responses-request.ts'
 import type { Provider } from '../../../src/providers/provider.ts'
 import type { Call } from '../../support/upstream.ts'
 import { count, type DialectUnderTest, list } from '../conformance.ts'

@@ -5,23 +5,21 @@ import { ChatBody } from '../../../src/dialects/chat/schema.ts'
 import {
   anyObject,
   anyOf,
+  COMMON_FIELDS,
   type Components,
   choice,
+  FUNCTION_FIELDS,
   ignored,
+  MARK_OR_DROPPED,
   oneOf,
   optional,
   ref,
   requestBody,
 } from '../schema-parts.ts'
 
-const cache = optional(
-  ref('CacheControl'),
-  "Marks the end of a prefix to cache, if the model's `prompt_cache` allows it; else dropped.",
-)
-
 const parts: Components = {
   ChatTextPart: Type.Object(
-    { type: Type.Literal('text'), text: Type.String(), cache_control: cache },
+    { type: Type.Literal('text'), text: Type.String(), cache_control: MARK_OR_DROPPED },
     { description: 'Text.' },
   ),
   ChatRefusalPart: Type.Object(
@@ -43,7 +41,7 @@ const parts: Components = {
         ],
         'The image. Addresses of private networks and other protocols are a 400, unless the operator allows them.',
       ),
-      cache_control: cache,
+      cache_control: MARK_OR_DROPPED,
     },
     { description: 'An image. Only for models that support images.' },
   ),
@@ -83,7 +81,7 @@ const texts = anyOf(
 
 const messages: Components = {
   ChatSystemMessage: Type.Object(
-    { role: oneOf('system', 'developer'), content: optional(texts), cache_control: cache },
+    { role: oneOf('system', 'developer'), content: optional(texts), cache_control: MARK_OR_DROPPED },
     { description: 'An instruction. `developer` is the same as `system`.' },
   ),
   ChatUserMessage: Type.Object(
@@ -102,7 +100,7 @@ const messages: Components = {
         ]),
         'Text, or parts.',
       ),
-      cache_control: cache,
+      cache_control: MARK_OR_DROPPED,
     },
     { description: 'A message of the user.' },
   ),
@@ -119,7 +117,7 @@ const messages: Components = {
         }),
       ),
       tool_calls: optional(Type.Array(ref('ChatToolCall')), 'The calls that the model asked for.'),
-      cache_control: cache,
+      cache_control: MARK_OR_DROPPED,
     },
     { description: 'An earlier answer of the model.' },
   ),
@@ -128,7 +126,7 @@ const messages: Components = {
       role: Type.Literal('tool'),
       tool_call_id: Type.String({ description: 'The `id` of the call that this is the result of.' }),
       content: optional(texts, 'The result as text.'),
-      cache_control: cache,
+      cache_control: MARK_OR_DROPPED,
     },
     { description: 'The result of a tool call.' },
   ),
@@ -156,22 +154,15 @@ const messages: Components = {
   ),
 }
 
-const functionFields = {
-  name: Type.String({ minLength: 1, description: 'The name that the model calls.' }),
-  description: optional(Type.String(), 'What the function does, for the model.'),
-  parameters: optional(ref('JsonSchema'), 'The schema of the arguments. Without it, an object without properties.'),
-  strict: optional(Type.Boolean(), 'Whether the provider must follow the schema exactly.'),
-}
-
 const tools: Components = {
   ChatFunctionTool: Type.Object(
-    { type: Type.Literal('function'), function: Type.Object(functionFields), cache_control: cache },
+    { type: Type.Literal('function'), function: Type.Object(FUNCTION_FIELDS), cache_control: MARK_OR_DROPPED },
     { description: 'A function that the caller runs when the model asks for it.' },
   ),
   ChatOtherTool: {
     ...Type.Object({
       type: Type.Unsafe({ type: 'string', not: { const: 'function' } }),
-      function: optional(Type.Object(functionFields)),
+      function: optional(Type.Object(FUNCTION_FIELDS)),
     }),
     description:
       'Accepted without effect: a tool of any other type is dropped, because most providers have no counterpart.',
@@ -226,7 +217,7 @@ const tools: Components = {
 const body = requestBody(
   ChatBody,
   {
-    model: 'A name from `GET /v1/models`, an alias, or `auto` if it is available to the key.',
+    ...COMMON_FIELDS,
     messages: Type.Array(ref('ChatMessage'), { minItems: 1, description: 'The conversation, oldest message first.' }),
     max_tokens: "The most output tokens. Above the model's own limit it is lowered to that.",
     max_completion_tokens: 'The same under its newer name; wins over `max_tokens`.',
@@ -234,7 +225,6 @@ const body = requestBody(
     tools: optional(Type.Array(ref('ChatTool')), 'At most 2,048 tools.'),
     tool_choice: optional(ref('ChatToolChoice'), 'Whether and what the model calls.'),
     parallel_tool_calls: 'False: at most one call in an answer. Dropped if the request has no tools.',
-    stream: 'True: the answer is a stream of server-sent events.',
     stream_options: optional(
       Type.Object({
         include_usage: optional(Type.Boolean(), 'True: the last chunk before `[DONE]` has the usage.'),
@@ -242,8 +232,6 @@ const body = requestBody(
       }),
       'Options of a stream.',
     ),
-    temperature: 'Randomness of the output.',
-    top_p: 'Nucleus sampling: the share of probability that is considered.',
     frequency_penalty: 'Lowers the probability of tokens by how often they occurred.',
     presence_penalty: 'Lowers the probability of tokens that occurred at all.',
     seed: 'Asks for repeatable output, if the provider supports it.',
@@ -257,9 +245,6 @@ const body = requestBody(
     response_format: optional(ref('ChatResponseFormat'), 'The form of the answer, as far as the provider supports it.'),
     user: 'An id of your end user, passed on.',
     safety_identifier: "An id of your end user for the provider's abuse detection, passed on.",
-    service_tier: "The provider's processing tier, passed on.",
-    prompt_cache_key: "Passed on if the model's `prompt_cache` has `key: true`.",
-    prompt_cache_retention: "Passed on if the model's `prompt_cache` allows it.",
     prompt_cache_options: optional(
       anyObject('The options as the provider defines them.'),
       "Passed on if the model's `prompt_cache` allows it.",

@@ -4,10 +4,12 @@ import { Type } from '@sinclair/typebox'
 import { MessagesBody } from '../../../src/dialects/messages/schema.ts'
 import {
   anyOf,
+  COMMON_FIELDS,
   type Components,
   choice,
   IGNORED,
   ignored,
+  MARK_OR_DROPPED,
   nativeOnly,
   oneOf,
   optional,
@@ -15,14 +17,9 @@ import {
   requestBody,
 } from '../schema-parts.ts'
 
-const cache = optional(
-  ref('CacheControl'),
-  "Marks the end of a prefix to cache, if the model's `prompt_cache` allows it; else dropped.",
-)
-
 const blocks: Components = {
   TextBlock: Type.Object(
-    { type: Type.Literal('text'), text: Type.String(), cache_control: cache },
+    { type: Type.Literal('text'), text: Type.String(), cache_control: MARK_OR_DROPPED },
     { description: 'Text.' },
   ),
   ImageBlock: Type.Object(
@@ -40,7 +37,7 @@ const blocks: Components = {
             'operator set [`content`](native.md#documents-and-images).',
         },
       ),
-      cache_control: cache,
+      cache_control: MARK_OR_DROPPED,
     },
     { description: 'An image. Only for models that support images.' },
   ),
@@ -50,7 +47,7 @@ const blocks: Components = {
       id: Type.String({ minLength: 1, description: 'The id, which the result names.' }),
       name: Type.String({ minLength: 1 }),
       input: optional(Type.Unsafe({ type: 'object', additionalProperties: true }), 'The arguments.'),
-      cache_control: cache,
+      cache_control: MARK_OR_DROPPED,
     },
     { description: 'A call that the model asked for in an earlier turn.' },
   ),
@@ -67,7 +64,7 @@ const blocks: Components = {
           '[`content`](native.md#documents-and-images), which takes documents, too.',
       ),
       is_error: Type.Optional(Type.Unknown({ description: 'True: the call failed.' })),
-      cache_control: cache,
+      cache_control: MARK_OR_DROPPED,
     },
     { description: 'The result of a call.' },
   ),
@@ -164,7 +161,7 @@ const tools: Components = {
       description: optional(Type.String(), 'What the tool does, for the model.'),
       input_schema: optional(ref('JsonSchema'), 'The schema of the input. Without it, an object without properties.'),
       strict: Type.Optional(Type.Unknown({ description: 'True: the provider must follow the schema exactly.' })),
-      cache_control: cache,
+      cache_control: MARK_OR_DROPPED,
     },
     { description: 'A tool that the caller runs when the model asks for it.' },
   ),
@@ -195,7 +192,7 @@ const tools: Components = {
 const body = requestBody(
   MessagesBody,
   {
-    model: 'A name from `GET /v1/models`, an alias, or `auto` if it is available to the key.',
+    ...COMMON_FIELDS,
     messages: Type.Array(ref('InputMessage'), { minItems: 1, description: 'The conversation, oldest message first.' }),
     system: optional(
       anyOf([Type.String(), Type.Array(ref('TextBlock'))]),
@@ -204,16 +201,10 @@ const body = requestBody(
     max_tokens:
       "The most output tokens; 0 counts as 1. Without it, the model's `default_output_tokens` applies, which is " +
       "4,096 unless the operator set another one. Above the model's own limit it is lowered to that.",
-    temperature: 'Randomness of the output.',
-    top_p: 'Nucleus sampling: the share of probability that is considered.',
     stop_sequences: 'Texts at which the output stops. All are passed on; providers limit their number.',
     tools: optional(Type.Array(ref('MessagesTool')), 'At most 2,048 tools.'),
     tool_choice: optional(ref('MessagesToolChoice'), 'Whether and what the model calls.'),
-    stream: 'True: the answer is a stream of server-sent events.',
-    service_tier: "The provider's processing tier, passed on.",
-    cache_control: cache,
-    prompt_cache_key: "Passed on if the model's `prompt_cache` has `key: true`.",
-    prompt_cache_retention: "Passed on if the model's `prompt_cache` allows it.",
+    cache_control: MARK_OR_DROPPED,
     thread: ignored(
       'weir stores no conversations. `{"type": "continue"}` is a 404 `thread_not_found`, whereupon SDKs send the ' +
         'whole history.',

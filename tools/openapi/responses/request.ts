@@ -4,7 +4,9 @@ import { Type } from '@sinclair/typebox'
 import { ResponsesBody } from '../../../src/dialects/responses/schema.ts'
 import {
   anyOf,
+  COMMON_FIELDS,
   type Components,
+  FUNCTION_FIELDS,
   IGNORED,
   ignored,
   nativeOnly,
@@ -193,10 +195,7 @@ const tools: Components = {
   ResponsesFunctionTool: Type.Object(
     {
       type: Type.Literal('function'),
-      name: Type.String({ minLength: 1, description: 'The name that the model calls.' }),
-      description: optional(Type.String(), 'What the function does, for the model.'),
-      parameters: optional(ref('JsonSchema'), 'The schema of the arguments. Without it, an object without properties.'),
-      strict: optional(Type.Boolean(), 'Whether the provider must follow the schema exactly.'),
+      ...FUNCTION_FIELDS,
     },
     { description: 'A function that the caller runs when the model asks for it.' },
   ),
@@ -219,7 +218,7 @@ const tools: Components = {
 const body = requestBody(
   ResponsesBody,
   {
-    model: 'A name from `GET /v1/models`, an alias, or `auto` if it is available to the key.',
+    ...COMMON_FIELDS,
     input: anyOf(
       [Type.String(), Type.Array(ref('ResponsesInputItem'), { minItems: 1 })],
       'Text of the user, or the items of the whole conversation: conversations are not stored.',
@@ -228,8 +227,6 @@ const body = requestBody(
     max_output_tokens:
       "The most output tokens. Without it, the model's `default_output_tokens` applies, which is 4,096 unless the " +
       "operator set another one. Above the model's own limit it is lowered to that.",
-    temperature: 'Randomness of the output.',
-    top_p: 'Nucleus sampling: the share of probability that is considered.',
     tools: optional(Type.Array(ref('ResponsesTool')), 'At most 2,048 functions.'),
     tool_choice: optional(
       anyOf([
@@ -252,10 +249,7 @@ const body = requestBody(
     text: ignored('`text.format` and `text.verbosity` are not passed on.'),
     truncation: ignored('The answer repeats it.', optional(Type.String())),
     stream: 'True: the answer is a stream of server-sent events. No effect on `/v1/responses/compact`.',
-    service_tier: "The provider's processing tier, passed on.",
     user: ignored('It is not passed on.', optional(Type.String())),
-    prompt_cache_key: "Passed on if the model's `prompt_cache` has `key: true`.",
-    prompt_cache_retention: "Passed on if the model's `prompt_cache` allows it.",
   },
   {
     previous_response_id: 'weir stores no conversations: send the whole history in `input`.',

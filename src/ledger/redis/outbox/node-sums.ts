@@ -1,6 +1,6 @@
 /**
  * The sums that Redis keeps of a node that was away for long: one for each key, instead of its figures by day, key and
- * series, which nobody else needs. When the node comes back, it spreads them over what its own log has.
+ * series, which no other node needs. When the node comes back, it spreads them over what its own log has.
  */
 
 import { addUsage, figuresOf, minusUsage, noUsage, type UsageFigures } from '../../usage-figures.ts'

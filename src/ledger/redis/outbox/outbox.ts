@@ -49,7 +49,8 @@ const SPLIT_AT_ONCE = 5
 /** Entries whose row numbers are kept in memory: more than can be in flight. */
 const PLACES_MAX = 4 * PENDING_MAX
 
-interface Mark {
+/** What became of a settlement that was sent. */
+interface Fate {
   readonly id: string
   readonly as: 'taken' | 'sent' | 'postponed'
   /** For `taken`: the organisation, and the epoch in which Redis took it. */
@@ -80,7 +81,7 @@ export class Outbox implements NodeLog {
   private readonly entrance: EpochEntrance
   // New lists for each commit, not maps: see `MemberList` for what those would cost the collector.
   private waiting: Waiting[] = []
-  private marks: Mark[] = []
+  private fates: Fate[] = []
   /** Epochs to which everything was given back. */
   private completed: { readonly organization: string; readonly epoch: number }[] = []
   /** The next commit deletes entries that were acknowledged long ago. */
@@ -135,15 +136,15 @@ export class Outbox implements NodeLog {
   }
 
   sent(id: string): void {
-    this.mark(id, 'sent')
+    this.note(id, 'sent')
   }
 
   taken(id: string, organization: string, epoch: number): void {
-    this.mark(id, 'taken', organization, epoch)
+    this.note(id, 'taken', organization, epoch)
   }
 
   postponed(id: string): void {
-    this.mark(id, 'postponed')
+    this.note(id, 'postponed')
   }
 
   pending(most: number, early = false): readonly Pending[] {
@@ -269,10 +270,10 @@ export class Outbox implements NodeLog {
 
   private written(): void {
     this.placeWritten()
-    for (const { id, as } of this.marks) if (as !== 'sent') this.entries.forgetNumber(id)
+    for (const { id, as } of this.fates) if (as !== 'sent') this.entries.forgetNumber(id)
     const { waiting } = this
     this.waiting = []
-    this.marks = []
+    this.fates = []
     this.completed = []
     this.forgets = false
     release(waiting)
@@ -280,8 +281,8 @@ export class Outbox implements NodeLog {
     this.areMoreDue = false
   }
 
-  private mark(id: string, as: Mark['as'], organization = '', epoch = UNKNOWN_EPOCH): void {
-    this.marks.push({ id, as, organization, epoch })
+  private note(id: string, as: Fate['as'], organization = '', epoch = UNKNOWN_EPOCH): void {
+    this.fates.push({ id, as, organization, epoch })
     this.group.soon()
   }
 
@@ -291,7 +292,7 @@ export class Outbox implements NodeLog {
     const spends = new CounterSums()
     this.put(now, usage, spends)
     this.counterRows.add(spends, now)
-    this.writeMarks(now)
+    this.writeFates(now)
     for (const { organization, epoch } of this.completed) this.epochs.completed(organization, epoch)
     if (this.groups.isAnyDue(now)) this.areMoreDue = this.groups.splitDue(now, SPLIT_AT_ONCE)
     if (this.forgets) this.entries.forgetBefore(now - TAKEN_KEPT_MS)
@@ -307,14 +308,14 @@ export class Outbox implements NodeLog {
     if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)
   }
 
-  private writeMarks(now: number): void {
+  private writeFates(now: number): void {
     const { entries, groups } = this
     const isIn = this.epochs.look()
     const taken: number[] = []
     const stored = new Map<Group, boolean>()
-    for (const mark of this.marks) {
-      const { id, as } = mark
-      const isTaken = as === 'taken' && isIn(mark.organization, mark.epoch)
+    for (const fate of this.fates) {
+      const { id, as } = fate
+      const isTaken = as === 'taken' && isIn(fate.organization, fate.epoch)
       const group = groups.of(id)
       if (group !== undefined) {
         const isStored = stored.get(group) ?? groups.isStored(group)
