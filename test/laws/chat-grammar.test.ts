@@ -7,6 +7,7 @@ import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { checkChatStream } from './chat-grammar.ts'
+import { type Edit, eventEdits, eventsOf, replacing } from './stream-edits.ts'
 
 const FOLDER = join(import.meta.dir, '../fixtures/callers/chat')
 const golden = (name: string) => readFileSync(join(FOLDER, name), 'utf8')
@@ -35,29 +36,7 @@ describe('golden streams', () => {
   })
 })
 
-type Edit = (text: string) => string
-const replacing =
-  (from: string | RegExp, to: string): Edit =>
-  (text) =>
-    text.replace(from, to)
-const events = (text: string) => text.split('\n\n').slice(0, -1)
-const rejoin = (blocks: readonly string[]) => blocks.map((block) => `${block}\n\n`).join('')
-const without =
-  (n: number): Edit =>
-  (text) =>
-    rejoin(events(text).filter((_, at) => at !== n))
-const twice =
-  (n: number): Edit =>
-  (text) =>
-    rejoin(events(text).flatMap((block, at) => (at === n ? [block, block] : [block])))
-const swapped =
-  (n: number): Edit =>
-  (text) => {
-    const blocks = events(text)
-    return rejoin(
-      blocks.map((block, at) => (at === n ? (blocks[n + 1] ?? '') : at === n + 1 ? (blocks[n] ?? '') : block)),
-    )
-  }
+const { without, twice, swapped } = eventEdits()
 
 describe('spoilt streams', () => {
   const rows: readonly (readonly [why: string, stream: string, edit: Edit, reason: RegExp])[] = [
@@ -66,7 +45,7 @@ describe('spoilt streams', () => {
     ['role after content', 'text.sse', swapped(0), /no role/],
     ['no [DONE]', 'text.sse', without(6), /without \[DONE\]/],
     ['[DONE] twice', 'text.sse', twice(6), /follows \[DONE\]/],
-    ['something after [DONE]', 'text.sse', (text) => `${text}${events(text)[1]}\n\n`, /follows \[DONE\]/],
+    ['something after [DONE]', 'text.sse', (text) => `${text}${eventsOf(text)[1]}\n\n`, /follows \[DONE\]/],
     ['no finish', 'text.sse', without(4), /state content/],
     ['finish twice', 'text.sse', twice(4), /state finished/],
     ['text after the finish', 'text.sse', swapped(3), /state finished/],

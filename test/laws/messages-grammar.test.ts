@@ -7,6 +7,7 @@ import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { checkMessagesStream } from './messages-grammar.ts'
+import { type Edit, eventEdits, eventsOf, joinedEvents, replacing } from './stream-edits.ts'
 
 const FOLDER = join(import.meta.dir, '../fixtures/callers/messages')
 const golden = (name: string) => readFileSync(join(FOLDER, name), 'utf8')
@@ -33,28 +34,7 @@ describe('golden streams', () => {
   })
 })
 
-type Edit = (text: string) => string
-const replacing =
-  (from: string | RegExp, to: string): Edit =>
-  (text) =>
-    text.replace(from, to)
-const events = (text: string) => text.split('\n\n').slice(0, -1)
-const rejoin = (blocks: readonly string[]) => blocks.map((block) => `${block}\n\n`).join('')
-const without =
-  (n: number): Edit =>
-  (text) =>
-    rejoin(events(text).filter((_, at) => at !== n))
-const twice =
-  (n: number): Edit =>
-  (text) =>
-    rejoin(events(text).flatMap((block, at) => (at === n ? [block, block] : [block])))
-const swapped =
-  (n: number): Edit =>
-  (text) => {
-    const blocks = events(text)
-    const [one, other] = [blocks[n] ?? '', blocks[n + 1] ?? '']
-    return rejoin(blocks.map((block, at) => (at === n ? other : at === n + 1 ? one : block)))
-  }
+const { without, twice, swapped } = eventEdits()
 
 describe('spoilt streams', () => {
   const rows: readonly (readonly [why: string, stream: string, edit: Edit, reason: RegExp])[] = [
@@ -143,13 +123,15 @@ describe('spoilt streams', () => {
 
   test('an empty text block beside others, and two of text in a row', () => {
     const text = golden('text_tool.sse')
-    expect(() => checkMessagesStream(rejoin(events(text).filter((_, at) => at !== 2 && at !== 3)))).toThrow(
+    expect(() => checkMessagesStream(joinedEvents(eventsOf(text).filter((_, at) => at !== 2 && at !== 3)))).toThrow(
       /empty text/,
     )
-    const [start = '', stop = ''] = [events(text)[1], events(text)[4]]
-    const again = [start, events(text)[2] ?? '', stop].map((event) => event.replace('"index":0', '"index":1'))
-    const blocks = events(golden('text.sse'))
-    expect(() => checkMessagesStream(rejoin([...blocks.slice(0, 6), ...again, ...blocks.slice(6)]))).toThrow(/in a row/)
+    const [start = '', stop = ''] = [eventsOf(text)[1], eventsOf(text)[4]]
+    const again = [start, eventsOf(text)[2] ?? '', stop].map((event) => event.replace('"index":0', '"index":1'))
+    const blocks = eventsOf(golden('text.sse'))
+    expect(() => checkMessagesStream(joinedEvents([...blocks.slice(0, 6), ...again, ...blocks.slice(6)]))).toThrow(
+      /in a row/,
+    )
   })
 
   test('cut short anywhere', () => {

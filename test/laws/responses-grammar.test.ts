@@ -8,6 +8,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { checkResponsesStream } from './responses-grammar.ts'
 import { checkCompletedResponse } from './responses-schema.ts'
+import { type Edit, eventEdits, eventsOf, replacing } from './stream-edits.ts'
 
 const FOLDER = join(import.meta.dir, '../fixtures/callers/responses')
 const golden = (name: string) => readFileSync(join(FOLDER, name), 'utf8')
@@ -29,29 +30,10 @@ describe('golden streams', () => {
   })
 })
 
-type Edit = (text: string) => string
-const replacing =
-  (from: string | RegExp, to: string): Edit =>
-  (text) =>
-    text.replace(from, to)
-const blocksOf = (text: string) => text.split('\n\n').slice(0, -1)
-/** Blocks as a stream with sequence numbers that are right: what is wrong is only what was edited. */
+/** Events as a stream with sequence numbers that are right: what is wrong is only what was edited. */
 const renumbered = (blocks: readonly string[]) =>
   blocks.map((block, at) => `${block.replace(/"sequence_number":\d+/, `"sequence_number":${at}`)}\n\n`).join('')
-const without =
-  (n: number): Edit =>
-  (text) =>
-    renumbered(blocksOf(text).filter((_, at) => at !== n))
-const twice =
-  (n: number): Edit =>
-  (text) =>
-    renumbered(blocksOf(text).flatMap((block, at) => (at === n ? [block, block] : [block])))
-const swapped =
-  (n: number): Edit =>
-  (text) => {
-    const blocks = blocksOf(text)
-    return renumbered(blocks.map((block, at) => (at === n ? blocks[n + 1] : at === n + 1 ? blocks[n] : block) ?? ''))
-  }
+const { without, twice, swapped } = eventEdits(renumbered)
 const lastOf =
   (from: string, to: string): Edit =>
   (text) => {
@@ -94,7 +76,7 @@ describe('spoilt streams', () => {
       'in_progress without a compaction',
       'text.sse',
       (text) => {
-        const blocks = blocksOf(text)
+        const blocks = eventsOf(text)
         const first = blocks[0] ?? ''
         return renumbered([first, first.replaceAll('response.created', 'response.in_progress'), ...blocks.slice(1)])
       },
@@ -187,7 +169,7 @@ describe('spoilt streams', () => {
     [
       'empty arguments',
       'noargs.sse',
-      (text) => renumbered(blocksOf(text.replaceAll('"arguments":"{}"', '"arguments":""')).filter((_, at) => at !== 2)),
+      (text) => renumbered(eventsOf(text.replaceAll('"arguments":"{}"', '"arguments":""')).filter((_, at) => at !== 2)),
       /empty arguments/,
     ],
     [
@@ -199,14 +181,14 @@ describe('spoilt streams', () => {
     [
       'an empty message beside a call',
       'text_tool.sse',
-      (text) => renumbered(blocksOf(text.replaceAll('Let me check.', '')).filter((_, at) => at !== 3 && at !== 4)),
+      (text) => renumbered(eventsOf(text.replaceAll('Let me check.', '')).filter((_, at) => at !== 3 && at !== 4)),
       /empty message beside/,
     ],
     [
       'two compactions',
       'compaction.sse',
       (text) => {
-        const [a = '', b = '', added = '', done = '', end = ''] = blocksOf(text)
+        const [a = '', b = '', added = '', done = '', end = ''] = eventsOf(text)
         const other = (block: string) =>
           block.replace('cmp_68d0', 'cmp_68d1').replace('"output_index":0', '"output_index":1')
         const both = end.replace(
