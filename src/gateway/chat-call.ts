@@ -11,7 +11,6 @@ import type { StreamEvent } from '../core/event.ts'
 import { Pace } from '../core/event-loop.ts'
 import { exactValue } from '../core/exact-json.ts'
 import type { JsonValue } from '../core/json.ts'
-import { sentModel } from '../core/model-config.ts'
 import { NO_OWN_TOOLS, type OwnFields } from '../core/own-fields.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Issuer } from '../core/thoughts.ts'
@@ -29,6 +28,7 @@ import { ProviderCall, parseJson } from './provider-call.ts'
 import { Pump, type PumpOpener } from './pump.ts'
 import type { Bill } from './quote.ts'
 import type { ShownThoughts } from './shown-thoughts.ts'
+import { targetOf } from './thought-issuer.ts'
 import type { ThoughtKeeper } from './thought-keeper.ts'
 import type { Counted, UsageMeter } from './usage-meter.ts'
 
@@ -62,6 +62,8 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   /** Absent unless the caller gets a stream. */
   private pump: Pump | undefined
   private hasLeft = false
+  /** Of a stream that has not begun, while its request is there. */
+  private kept: ThoughtKeeper | undefined
 
   constructor(
     private readonly work: AskedChat,
@@ -115,7 +117,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     const { candidate, meter, work, pump } = this
     work.noteUsage(candidate, meter, pump !== undefined)
     if (this.asksUsage && pump !== undefined && meter.reportsOutput)
-      this.adapter.reportedUsage?.({ endpoint: this.endpoint, model: sentModel(candidate.target) })
+      this.adapter.reportedUsage?.(targetOf(candidate.target, this.endpoint))
   }
 
   private get hasStopped(): boolean {
@@ -144,13 +146,14 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
       else connection.readText(this)
       return
     }
+    this.kept = this.keeper()
     this.pump = new Pump(
       connection,
       toolNames,
       provider,
       work.exchange.encoder(this.servedBy(), meter),
       meter,
-      this.keeper(),
+      this.kept,
       this.shown,
     )
     if (this.hasLeft) this.pump.leave()
@@ -159,7 +162,11 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   }
 
   opened(): void {
-    if (this.pump !== undefined) this.began(this.pump)
+    const { pump, kept } = this
+    if (pump === undefined) return
+    this.kept = undefined
+    if (!pump.isComplete) kept?.leaveRequest()
+    this.began(pump)
   }
 
   failed(error: unknown): void {

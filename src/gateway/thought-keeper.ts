@@ -49,14 +49,23 @@ export class ThoughtKeeper {
   private hasTextAfterCalls = false
   private chars = 0
 
-  /** `thinks`: whether the target is known to think, so that its text is hashed from the beginning. */
+  /**
+   * `thinks`: whether the target is known to think, so that its text is hashed from the beginning. `place`: what still
+   * refers to the request.
+   */
   constructor(
     private readonly form: ThoughtForm,
     private readonly keep: (kept: KeptThoughts) => void,
     thinks = false,
+    private readonly place?: { leaveRequest(): void },
   ) {
     // In Gemini's form, thoughts come after the text that they belong to.
     if (thinks || form === 'gemini') this.text = createHash('sha256')
+  }
+
+  /** The answer goes on, and its request is dropped. */
+  leaveRequest(): void {
+    this.place?.leaveRequest()
   }
 
   /** The event as the caller gets it; undefined for one that only the keeper reads. */

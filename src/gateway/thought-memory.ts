@@ -104,16 +104,19 @@ export class ThoughtMemory {
     return question && findUnmarked(question, find)
   }
 
-  /** Keeps the thoughts of the next answer to a conversation. */
+  /**
+   * Keeps the thoughts of the next answer to a conversation, which it holds until `leaveRequest`. Where the answer will
+   * stand takes 1 µs to find, and most answers have no thoughts: a stream that came whole never needs it.
+   */
   keeper(organization: string, conversation: Conversation, target: TargetRef, issuer: Issuer): ThoughtKeeper {
-    const standing = nextStanding(conversation)
+    const place = new AnswerPlace(conversation)
     const keep = (kept: KeptThoughts) => {
-      const { key, text } = recordOf(issuer, standing, kept)
+      const { key, text } = recordOf(issuer, place.standing, kept)
       this.store.put(organization, key, text)
       const mark = this.targets.thinks(organization, target)
       this.store.mark?.(mark)
     }
-    return new ThoughtKeeper(issuer.form, keep, this.targets.mayThink(organization, target))
+    return new ThoughtKeeper(issuer.form, keep, this.targets.mayThink(organization, target), place)
   }
 }
 
@@ -128,6 +131,30 @@ async function findUnmarked(
   if (isFirst && !(await areNew)) return undefined
   const recalled = await find()
   return recalled?.isEmpty === true ? undefined : recalled
+}
+
+/** Where the answer to a conversation will stand. */
+class AnswerPlace {
+  private found: ReturnType<typeof nextStanding> | undefined
+  private conversation: Conversation | undefined
+
+  constructor(conversation: Conversation) {
+    this.conversation = conversation
+  }
+
+  get standing(): ReturnType<typeof nextStanding> {
+    if (this.found === undefined) {
+      if (this.conversation === undefined) throw new Error('an answer to no conversation')
+      this.found = nextStanding(this.conversation)
+    }
+    return this.found
+  }
+
+  /** The request is dropped: what the place depends on is read for the last time. */
+  leaveRequest(): void {
+    this.found = this.standing
+    this.conversation = undefined
+  }
 }
 
 const DIGEST_CHARS = 16

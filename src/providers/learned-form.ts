@@ -78,6 +78,8 @@ class KnownForm<Form extends object> {
   readonly store: FormStore
   readonly target: LearningTarget
   private revision = -1
+  /** The store's revision when it last knew that the target reports usage. */
+  private usageRevision = -1
   private current: Form
   /** When the next form that was learned ends, in the store's time. */
   private untilMs = Number.POSITIVE_INFINITY
@@ -103,6 +105,13 @@ class KnownForm<Form extends object> {
   /** Whether requests were written so at that time (`performance.now()`). */
   follows(field: string, atMs: number): boolean {
     return this.store.wasFollowed(this.target, field, atMs)
+  }
+
+  /** The target has reported the usage of a stream that asked for it. */
+  reportedUsage(): void {
+    if (this.usageRevision === this.store.revision) return
+    this.store.reportedUsage(this.target)
+    this.usageRevision = this.store.revision
   }
 
   private update(): void {
@@ -153,8 +162,7 @@ export class TargetForms<Form extends object> {
 
   /** The target has reported the usage of a stream that asked for it. */
   reportedUsage(target: Target): void {
-    const { store, target: known } = this.known.of(target)
-    store.reportedUsage(known)
+    this.known.of(target).reportedUsage()
   }
 
   reportsUsage(target: Target): boolean {
