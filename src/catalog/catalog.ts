@@ -224,11 +224,12 @@ export class Catalog {
 
   /** Every model that the key may use, in the order of the configuration. */
   allowed(key: Key): ReadonlySet<Model> {
-    let allowed = this.allowedOf.get(key)
-    if (allowed === undefined) {
-      allowed = new Set(this.models.filter((model) => access(key, model).allowed))
-      this.allowedOf.set(key, allowed)
-    }
+    return this.allowedOf.get(key) ?? this.findAllowed(key)
+  }
+
+  private findAllowed(key: Key): ReadonlySet<Model> {
+    const allowed = new Set(this.models.filter((model) => access(key, model).allowed))
+    this.allowedOf.set(key, allowed)
     return allowed
   }
 }

@@ -16,7 +16,10 @@ const UNMARKED: Marks = { isMarked: false, ttls: [] }
 
 /** Reads the whole request. */
 export function marksOf(request: ChatRequest): Marks {
-  if (!hasMark(request)) return UNMARKED
+  return hasMark(request) ? foundMarks(request) : UNMARKED
+}
+
+function foundMarks(request: ChatRequest): Marks {
   let [is5m, is1h] = [false, false]
   forEachMark(request, ({ ttl }) => {
     is5m ||= ttl === '5m'

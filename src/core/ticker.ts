@@ -40,10 +40,14 @@ class Ticker {
 
   add(ticking: Ticking): void {
     this.watched.add(ticking)
-    if (this.timer !== undefined) return
+    if (this.timer === undefined) this.timer = this.begin()
+  }
+
+  private begin(): ReturnType<typeof setInterval> {
     this.nowMs = performance.now()
-    this.timer = setInterval(() => this.tick(), this.periodMs)
-    if (this.isBackground) this.timer.unref()
+    const timer = setInterval(() => this.tick(), this.periodMs)
+    if (this.isBackground) timer.unref()
+    return timer
   }
 
   remove(ticking: Ticking): void {

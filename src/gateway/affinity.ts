@@ -64,6 +64,15 @@ export class Affinity {
     hasThought?: (candidate: Candidate) => boolean,
   ): readonly Candidate[] {
     if ((this.places.size === 0 && hasThought === undefined) || !conversation.continues) return candidates
+    return this.ordered(candidates, conversation, breaker, hasThought)
+  }
+
+  private ordered(
+    candidates: readonly Candidate[],
+    conversation: ConversationKey,
+    breaker: Pick<Breaker, 'isHealthy'>,
+    hasThought: ((candidate: Candidate) => boolean) | undefined,
+  ): readonly Candidate[] {
     return grouped(candidates).flatMap((group) => {
       const [first] = group
       // With `spread: weighted` the conversation itself decides the order (`spread.ts`).

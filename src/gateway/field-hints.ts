@@ -46,13 +46,11 @@ const KEYS_MAX = 4096
  * What to report of a request: those of its ignored fields whose switch is off for the key; undefined if there are
  * none, or the key was reported within a day.
  */
-export function hintOf(
-  key: Key,
-  form: WireForm,
-  ignored: readonly string[],
-  nowMs = performance.now(),
-): FieldHint | undefined {
-  if (ignored.length === 0) return undefined
+export function hintOf(key: Key, form: WireForm, ignored: readonly string[], nowMs?: number): FieldHint | undefined {
+  return ignored.length === 0 ? undefined : newHintOf(key, form, ignored, nowMs ?? performance.now())
+}
+
+function newHintOf(key: Key, form: WireForm, ignored: readonly string[], nowMs: number): FieldHint | undefined {
   const fields = ignored.filter((field) => {
     const name = SWITCHES[form][field]
     return name !== undefined && OFF.has(key.compatibility[name])

@@ -41,16 +41,19 @@ function weekOf(day: number): number {
   return Math.floor((day + 3) / 7)
 }
 
-let current: { readonly fromMs: number; readonly windows: readonly number[] } = { fromMs: Number.NaN, windows: [] }
+let current: { readonly fromMs: number; readonly windows: readonly number[] } = { fromMs: Infinity, windows: [] }
 
 /**
  * The windows of the budgets of an organisation or a key at a time, in the order of `ownerBudgetLimits`. Every verb of
  * a ledger asks, and they change with the day.
  */
 export function budgetWindows(ms: number): readonly number[] {
-  if (ms >= current.fromMs && ms < current.fromMs + DAY_MS) return current.windows
-  current = { fromMs: dayOf(ms) * DAY_MS, windows: ownerBudgetLimits.map(({ window }) => windowOf(window, ms)) }
+  if (ms < current.fromMs || ms >= current.fromMs + DAY_MS) current = windowsOfDay(ms)
   return current.windows
+}
+
+function windowsOfDay(ms: number): typeof current {
+  return { fromMs: dayOf(ms) * DAY_MS, windows: ownerBudgetLimits.map(({ window }) => windowOf(window, ms)) }
 }
 
 /** The first millisecond after a window of `windowOf`; undefined for the one that never ends. */

@@ -129,7 +129,11 @@ export class LineSink {
     this.append(text)
     if (this.writing) return
     if (this.held >= this.writeBytesMax) this.writeNext()
-    else this.timer ??= setTimeout(() => this.writeNext(), GATHER_MS)
+    else this.timer ??= this.writeSoon()
+  }
+
+  private writeSoon(): ReturnType<typeof setTimeout> {
+    return setTimeout(() => this.writeNext(), GATHER_MS)
   }
 
   /**

@@ -107,12 +107,16 @@ export class HttpExchange implements ResponseSink {
       this.request = this.owner.headOf(request)
     } catch (error) {
       if (!(error instanceof TransportError)) throw error
-      return queueMicrotask(() => this.fail(error))
+      return this.failSoon(error)
     }
     this.isSentOnce = request.isSentOnce === true
     this.body = typeof body === 'string' && body.length > TEXT_CHARS_MAX ? BytePieces.of([Buffer.from(body)]) : body
     this.bodyBytes = typeof this.body === 'string' ? Buffer.byteLength(this.body) : this.body.byteLength
     this.owner.connect(this)
+  }
+
+  private failSoon(error: TransportError): void {
+    queueMicrotask(() => this.fail(error))
   }
 
   /** Only of a request that can be sent. */

@@ -45,8 +45,12 @@ export function readBody(request: Request, receiver: BodyReceiver): void {
   } else if (request.body !== null) {
     readUndeclared(request.body, receiver)
   } else {
-    queueMicrotask(() => receiver.body(new Uint8Array(0)))
+    readNothing(receiver)
   }
+}
+
+function readNothing(receiver: BodyReceiver): void {
+  queueMicrotask(() => receiver.body(new Uint8Array(0)))
 }
 
 function readDeclared(request: Request, receiver: BodyReceiver): void {

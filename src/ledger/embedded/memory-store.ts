@@ -302,8 +302,10 @@ export class MemoryStore {
   }
 
   protected organization(id: string): Organization {
-    const known = this.organizations.get(id)
-    if (known !== undefined) return known
+    return this.organizations.get(id) ?? this.newOrganization(id)
+  }
+
+  private newOrganization(id: string): Organization {
     const organization: Organization = {
       scopes: new Map(),
       counters: new Counters(id, (scope) => this.changes.scope(scope)),

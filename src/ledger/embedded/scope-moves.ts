@@ -48,7 +48,12 @@ export function advance(scope: ScopeState, amounts: readonly number[], now: numb
   if (scope.windows === windows) return
   for (let i = 0; i < windows.length; i++) roll(scope, i, windows[i] ?? 0)
   // The same array in all scopes of a day: the next call has nothing to compare.
-  if (windows.every((window, i) => window === scope.windows[i])) scope.windows = windows
+  if (areEqual(windows, scope.windows)) scope.windows = windows
+}
+
+function areEqual(some: readonly number[], others: readonly number[]): boolean {
+  for (let i = 0; i < some.length; i++) if (some[i] !== others[i]) return false
+  return true
 }
 
 function drainAll(scope: ScopeState, amounts: readonly number[], now: number): void {
@@ -89,7 +94,7 @@ export function advanceCounter(
     const end = ends[i] ?? 0
     if (window === windows[i] && scope.ends[i] !== end) scope.ends = scope.ends.with(i, end)
   }
-  if (windows.every((window, i) => window === scope.windows[i])) scope.windows = windows
+  if (areEqual(windows, scope.windows)) scope.windows = windows
 }
 
 /** The windows of a counter at a time: its own, or that which the next request would open. */

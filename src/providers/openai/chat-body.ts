@@ -108,11 +108,7 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
     json.part(OPEN_LIST)
     const form = this.hasOneForm(conversation) ? 'chat' : undefined
     if (form !== undefined && conversation.sent !== undefined) {
-      this.continued(conversation, form, (message) => {
-        const end = conversation.endOfMessage(message)
-        this.message(conversation, message, end)
-        return end
-      })
+      this.allContinued(conversation, form)
       json.part(CLOSE_LIST)
       return
     }
@@ -137,6 +133,14 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
       this.mediaOfResults(conversation, conversation.end, conversation.end)
     }
     json.part(CLOSE_LIST)
+  }
+
+  private allContinued(conversation: Conversation, form: 'chat'): void {
+    this.continued(conversation, form, (message) => {
+      const end = conversation.endOfMessage(message)
+      this.message(conversation, message, end)
+      return end
+    })
   }
 
   /** Whether the same entries are always written in the same way: no images of results go to a later message. */
