@@ -299,7 +299,11 @@ const COUNTER_SPEND = 'redis/protocol/counter-spend.ts'
 export const nodeMutants: readonly Mutant[] = [
   ['reservation-store.ts', 'lostMs: 31 * DAY_MS', 'lostMs: 3_600_000'],
   [FULL, 'charge.costMicroUsd - (claimed?.costMicroUsd ?? 0)', 'charge.costMicroUsd'],
-  [NODE, "if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancellations.add(account, hold.id)", ''],
+  [
+    NODE,
+    "if (mayBeHeld(attempts, hold) && this.unreachable === 'refuse') this.cancellations.add(account, hold.id)",
+    '',
+  ],
   [CANCELLATIONS, '      this.pending.set(id, account)\n    }', '    }'],
   [
     NODE,
