@@ -17,6 +17,8 @@ const USAGE = { prompt_tokens: 4000, completion_tokens: 2000, total_tokens: 6000
 const COSTS = { 'gpt-5': 25_000, 'gpt-5-mini': 5000 } as const
 /** In place of the page's 500 dollars: four answers of gpt-5. */
 const PAYMENTS_USD = 0.1
+/** In place of its 5 dollars for a person: one answer of gpt-5-mini. */
+const PERSON_USD = 0.005
 
 let provider: Bun.Server<undefined>
 let hook: TestWebhook
@@ -35,7 +37,8 @@ beforeAll(async () => {
   hook = webhook()
   const page = blocks.find(({ info }) => info === 'yaml')?.text ?? ''
   const env = { WEIR_ADMIN_TOKEN, WEIR_ALERT_SECRET: ALERT_SECRET, OPENAI_API_KEY: 'provider-key' }
-  const config = parse(page.replace('{ month: 500 }', `{ month: ${PAYMENTS_USD} }`))
+  const smaller = page.replace('{ month: 500 }', `{ month: ${PAYMENTS_USD} }`)
+  const config = parse(smaller.replace('{ day: 5, month: 50 }', `{ day: ${PERSON_USD}, month: 50 }`))
   gateway = await Gateway.start({
     env,
     providers: {},
@@ -81,10 +84,15 @@ async function ask(
   key: string,
   model: string,
   tags = '',
+  person = '',
 ): Promise<{ readonly status: number; readonly code: unknown }> {
   const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${key}`, ...(tags === '' ? {} : { 'x-gateway-tags': tags }) },
+    headers: {
+      authorization: `Bearer ${key}`,
+      ...(tags === '' ? {} : { 'x-gateway-tags': tags }),
+      ...(person === '' ? {} : { 'x-gateway-user': person }),
+    },
     body: JSON.stringify({ model, max_tokens: 2000, messages: [{ role: 'user', content: 'Hello!' }] }),
   })
   const { error } = (await answer.json()) as { error?: unknown }
@@ -116,6 +124,17 @@ test('three teams: keys, tags, a budget that is used up, its alerts, a rotated k
   expect(await ask(support, 'gpt-5-mini')).toEqual(SERVED)
   expect(await ask(support, 'gpt-5')).toEqual({ status: 403, code: 'model_not_allowed' })
 
+  // One answer of gpt-5-mini uses up a person's day; a raise makes room for one more.
+  const refused = { status: 429, code: 'insufficient_quota' }
+  for (const person of ['ann', 'bob']) {
+    expect(await ask(search, 'gpt-5-mini', '', person)).toEqual(SERVED)
+    expect(await ask(search, 'gpt-5-mini', '', person)).toEqual(refused)
+  }
+  expect((await follow('weir budgets --org')).replaceAll(/ +/g, ' ')).toMatch(/person ann spend\.day \$0\.005/)
+  await follow('weir budgets raise')
+  expect(await ask(search, 'gpt-5-mini', '', 'ann')).toEqual(SERVED)
+  expect(await ask(search, 'gpt-5-mini', '', 'bob')).toEqual(refused)
+
   await follow('weir keys rotate')
   for (const key of [search, await secretOf('search-new.key')])
     expect(await ask(key, 'gpt-5-mini', 'project=ranking')).toEqual(SERVED)
@@ -125,15 +144,15 @@ test('three teams: keys, tags, a budget that is used up, its alerts, a rotated k
   const costs = rows.slice(1).map((row) => [row.split(',').slice(0, 3).join(' '), Number(row.split(',').at(-1))])
   expect(costs).toEqual([
     ['payments gpt-5 4', 4 * COSTS['gpt-5']],
-    ['search gpt-5-mini 2', 2 * COSTS['gpt-5-mini']],
+    ['search gpt-5-mini 5', 5 * COSTS['gpt-5-mini']],
     ['support gpt-5 1', COSTS['gpt-5']],
     ['support gpt-5-mini 1', COSTS['gpt-5-mini']],
   ])
-  const total = 5 * COSTS['gpt-5'] + 3 * COSTS['gpt-5-mini']
+  const total = 5 * COSTS['gpt-5'] + 6 * COSTS['gpt-5-mini']
   const headers = { authorization: `Bearer ${WEIR_ADMIN_TOKEN}` }
   for (const by of ['org', 'tag:project', 'tag:team,model']) {
     const report = await (await fetch(`${gateway.adminUrl}/api/usage?by=${by}`, { headers })).json()
-    expect(report).toMatchObject({ total: { requests: 8, cost_micro_usd: total } })
+    expect(report).toMatchObject({ total: { requests: 11, cost_micro_usd: total } })
   }
   expect(await follow('--until')).toStartWith('tag:team,model,requests')
   expect(steps).toEqual([])
