@@ -18,6 +18,9 @@ const USUAL_MEMORY = '1g'
 /** What `include` may ask for of the items of such tools. */
 const INCLUDED = /^(?:web_search_call|file_search_call|code_interpreter_call|computer_call_output)\.[a-z_.]{1,64}$/
 
+/** The members that are no scalars, by their index: the parameters, and the tools of a namespace. */
+const HOLDS_OTHERS: ReadonlySet<number> = new Set([3, 5])
+
 /** Gathers the tools of one request, each once: `additional_tools` items repeat them. */
 export class OwnTools {
   readonly tools: OwnTool[] = []
@@ -71,7 +74,10 @@ export class OwnTools {
    * namespace. `found`: the members of `many` that are known, of which a format has members of its own.
    */
   checkMembers(tool: number, many: number, found: Int32Array, path: string, hasFormat: boolean): void {
-    if (!hasFormat && many === found.reduce((known, value) => (value === NONE ? known : known + 1), 0)) return
+    const { document } = this
+    const isKnown = (value: number, index: number) =>
+      value !== NONE && (HOLDS_OTHERS.has(index) || !(document.isObject(value) || document.isList(value)))
+    if (!hasFormat && many === found.filter(isKnown).length) return
     const { parameters: _, output_schema: __, tools: ___, ...others } = objectOf(this.document.value(tool)) ?? {}
     refuseForbiddenWithin(others, path)
   }

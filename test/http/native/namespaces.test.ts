@@ -158,6 +158,7 @@ test.each([
   [{ ...PATCH, format: { ...GRAMMAR, api_key: 'k' } }, 'tools[0].format.api_key'],
   [{ ...PATCH, fallbacks: [] }, 'tools[0].fallbacks'],
   [{ ...SPACE, timeout: 1 }, 'tools[0].timeout'],
+  [{ ...FIND, description: { api_key: 'k' } }, 'tools[0].description.api_key'],
   [{ ...SPACE, tools: [{ ...FIND, annotations: { api_key: 'k' } }] }, 'tools[0].tools[0].annotations.api_key'],
 ])('a forbidden name in a tool is refused: %j', async (tool, param) => {
   const { answer, call } = await sent({ ...BODY, input: 'x', tools: [tool] })

@@ -15,8 +15,15 @@ const { upstream, gateway } = await served((url) => ({
     own: { dialect: 'openai', base_url: `${url}/v1`, api: 'responses' },
     claude: { dialect: 'anthropic', base_url: url, api_key: 'secret-of-claude' },
     gemini: { dialect: 'gemini', base_url: url, api_key: 'secret-of-gemini' },
+    aws: { dialect: 'bedrock', base_url: url, region: 'us-east-1', api_key: 'secret-of-bedrock' },
   },
-  models: { m: ['up/m'], own: ['own/gpt'], claude: ['claude/claude-sonnet-4-5'], gemini: ['gemini/gemini-3-pro'] },
+  models: {
+    m: ['up/m'],
+    own: ['own/gpt'],
+    claude: ['claude/claude-sonnet-4-5'],
+    gemini: ['gemini/gemini-3-pro'],
+    bedrock: ['aws/amazon.nova-pro-v1:0'],
+  },
   config: {
     compatibility: { tools: 'pass' },
     organizations: [
@@ -86,6 +93,38 @@ describe('a model that knows functions alone', () => {
       }
     },
   )
+})
+
+test.each([
+  ['gemini', '/v1/responses'],
+  ['bedrock', '/v1/responses'],
+  ['gemini', '/v1/chat/completions'],
+  ['bedrock', '/v1/chat/completions'],
+] as const)('%s calls it from %s', async (model, path) => {
+  const call = { id: 'call_2', name: 'apply_patch', json: JSON.stringify({ input: PATCH }) }
+  const { type, ...custom } = TOOL
+  const { type: kind, ...grammar } = GRAMMAR
+  const chat = {
+    messages: [{ role: 'user', content: 'patch' }],
+    tools: [{ type, custom: { ...custom, format: { type: kind, grammar } } }],
+  }
+  for (const stream of [false, true]) {
+    upstream.otherwise(speaks(model, () => calls('', call)))
+    const before = upstream.calls.length
+    const body = { ...(path === '/v1/responses' ? BODY : chat), model, stream }
+    const answer = await ask(gateway.port, requestBytes(path, { key: KEY, body }))
+    expect([answer.status, upstream.calls.length - before]).toEqual([200, 1])
+    expect(JSON.stringify(upstream.calls.at(-1)?.json)).toContain('must match this grammar')
+    const events = stream ? eventsOf(answer.text.replace('data: [DONE]', '')) : [JSON.parse(answer.text)]
+    const text =
+      path === '/v1/responses'
+        ? (stream ? events.at(-1).response : events[0]).output.find((one: object) => 'input' in one).input
+        : events
+            .flatMap(({ choices }) => (choices[0]?.delta ?? choices[0]?.message)?.tool_calls ?? [])
+            .map(({ custom: called }) => called?.input ?? '')
+            .join('')
+    expect(text).toBe(PATCH)
+  }
 })
 
 describe('a provider of Responses', () => {
