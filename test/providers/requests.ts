@@ -4,6 +4,7 @@ import type { ChatRequest, ToolChoice } from '../../src/core/chat-request.ts'
 import type { Endpoint } from '../../src/core/endpoint.ts'
 import type { CacheMark } from '../../src/core/entry-marks.ts'
 import type { JsonObject } from '../../src/core/json.ts'
+import { EFFORTS, type Reasoning } from '../../src/core/reasoning.ts'
 import { chatRequest, type Literal, type Message, type TextPart, type Tool, type UserPart } from '../support/literal.ts'
 import type { Random } from '../support/random.ts'
 
@@ -91,20 +92,22 @@ class Maker {
     const { random } = this
     const messages = random.list(6, () => this.exchange()).flat()
     const tools = random.chance(0.7) ? this.tools() : []
+    const reasoning = random.chance(0.5) ? undefined : this.reasoning()
     return plainLiteral({
+      reasoning,
       stream: random.chance(0.5),
       messages: messages.length > 0 ? messages : [this.user()],
       tools,
       toolChoice: tools.length > 0 ? this.choice(tools) : undefined,
       parallelToolCalls: random.pick([undefined, true, false]),
-      maxOutputTokens: random.pick([undefined, 1, 4096]),
+      maxOutputTokens: random.pick([undefined, 1, 4096, 40_000]),
       stop: random.list(7, () => random.pick(['END', '\n', ' ', 'two words'])),
       sampling: {
         temperature: random.pick([undefined, 0, 0.7, 1, 2]),
         topP: random.pick([undefined, 0.5, 1]),
         frequencyPenalty: random.pick([undefined, 1]),
         seed: random.pick([undefined, 7]),
-        reasoningEffort: random.pick([undefined, 'high']),
+        reasoningEffort: reasoning === undefined ? random.pick([undefined, 'high']) : undefined,
         responseFormat: random.pick([
           undefined,
           { type: 'json_object' },
@@ -117,6 +120,19 @@ class Maker {
       },
       cache: this.mark(),
     })
+  }
+
+  /** How much the model is to think, as callers of each dialect state it. */
+  private reasoning(): Reasoning {
+    const { random } = this
+    const effort = random.pick([undefined, ...EFFORTS])
+    const shows = { texts: random.chance(0.5), seals: random.chance(0.5) }
+    const field = random.pick(['reasoning_effort', 'reasoning', 'thinking', 'output_config'])
+    if (field === 'reasoning') return { effort, summary: random.pick([undefined, 'auto']), shows, field }
+    if (field !== 'thinking') return { effort, shows, field }
+    const thinking = random.pick(['enabled', 'adaptive', 'disabled'] as const)
+    const budget = thinking === 'enabled' ? random.pick([1024, 3000, 200_000]) : undefined
+    return { effort, thinking, budget, display: random.pick([undefined, 'omitted']), shows, field }
   }
 
   /** Messages that belong together: a system message, a user message, or an answer with the results of its calls. */

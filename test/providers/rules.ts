@@ -87,8 +87,9 @@ function checkPrefill(text: JsonValue | undefined): void {
 export function anthropicRules(body: JsonObject, request: Literal): void {
   onlyKeys(body, [
     ...['model', 'max_tokens', 'system', 'tools', 'tool_choice', 'messages', 'stop_sequences', 'temperature'],
-    ...['top_p', 'output_config', 'metadata', 'service_tier', 'stream'],
+    ...['top_p', 'output_config', 'metadata', 'service_tier', 'stream', 'thinking'],
   ])
+  anthropicThinking(body)
   must(Number.isInteger(body['max_tokens']) && Number(body['max_tokens']) > 0, 'max_tokens is required', body)
   must(!('temperature' in body && 'top_p' in body), 'temperature or top_p', body)
   if ('temperature' in body) must(Number(body['temperature']) >= 0 && Number(body['temperature']) <= 1, '0 to 1', body)
@@ -113,6 +114,21 @@ export function anthropicRules(body: JsonObject, request: Literal): void {
   anthropicTools(body, messages)
   const tools = 'tools' in body ? objects(body['tools'], 'tools') : []
   checkMarks([...tools, ...system, ...messages].flatMap(ttlsIn))
+}
+
+/** A model that thinks takes few settings, and a budget within its limit. */
+function anthropicThinking(body: JsonObject): void {
+  const { thinking, tool_choice: choice, messages } = body
+  if (!isObject(thinking)) return must(thinking === undefined, 'thinking is an object', body)
+  if (thinking['type'] === 'disabled') return onlyKeys(thinking, ['type'])
+  must(['enabled', 'adaptive'].includes(String(thinking['type'])), 'thinking is of a known type', thinking)
+  must(!('temperature' in body), 'no temperature with thinking', body)
+  must(body['top_p'] === undefined || Number(body['top_p']) >= 0.95, 'no low top_p with thinking', body)
+  must(!isObject(choice) || choice['type'] === 'auto' || choice['type'] === 'none', 'no forced call', choice)
+  must(objects(messages, 'messages').at(-1)?.['role'] === 'user', 'no prefill with thinking', messages)
+  if (thinking['type'] === 'adaptive') return must(!('budget_tokens' in thinking), 'no budget', thinking)
+  const budget = Number(thinking['budget_tokens'])
+  must(budget >= 1024 && budget < Number(body['max_tokens']), 'a budget within the limit', body)
 }
 
 function blocksOf(turn: JsonObject, type: string): { readonly block: JsonObject; readonly at: number }[] {
