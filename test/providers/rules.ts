@@ -89,7 +89,15 @@ export function anthropicRules(body: JsonObject, request: Literal): void {
     ...['model', 'max_tokens', 'system', 'tools', 'tool_choice', 'messages', 'stop_sequences', 'temperature'],
     ...['top_p', 'output_config', 'metadata', 'service_tier', 'stream', 'thinking'],
   ])
-  anthropicThinking(body)
+  const { tool_choice: choice, temperature, top_p: topP } = body
+  const isForced = isObject(choice) && (choice['type'] === 'any' || choice['type'] === 'tool')
+  claudeThinking(body['thinking'], {
+    temperature,
+    topP,
+    isForced,
+    limit: body['max_tokens'],
+    messages: body['messages'],
+  })
   must(Number.isInteger(body['max_tokens']) && Number(body['max_tokens']) > 0, 'max_tokens is required', body)
   must(!('temperature' in body && 'top_p' in body), 'temperature or top_p', body)
   if ('temperature' in body) must(Number(body['temperature']) >= 0 && Number(body['temperature']) <= 1, '0 to 1', body)
@@ -116,19 +124,28 @@ export function anthropicRules(body: JsonObject, request: Literal): void {
   checkMarks([...tools, ...system, ...messages].flatMap(ttlsIn))
 }
 
+/** Settings beside thinking, in the words of an API. */
+interface Beside {
+  readonly temperature: JsonValue | undefined
+  readonly topP: JsonValue | undefined
+  readonly isForced: boolean
+  readonly limit: JsonValue | undefined
+  readonly messages: JsonValue | undefined
+}
+
 /** A model that thinks takes few settings, and a budget within its limit. */
-function anthropicThinking(body: JsonObject): void {
-  const { thinking, tool_choice: choice, messages } = body
-  if (!isObject(thinking)) return must(thinking === undefined, 'thinking is an object', body)
+function claudeThinking(thinking: JsonValue | undefined, beside: Beside): void {
+  if (!isObject(thinking)) return must(thinking === undefined, 'thinking is an object', thinking ?? null)
   if (thinking['type'] === 'disabled') return onlyKeys(thinking, ['type'])
+  const { temperature, topP, isForced, limit, messages } = beside
   must(['enabled', 'adaptive'].includes(String(thinking['type'])), 'thinking is of a known type', thinking)
-  must(!('temperature' in body), 'no temperature with thinking', body)
-  must(body['top_p'] === undefined || Number(body['top_p']) >= 0.95, 'no low top_p with thinking', body)
-  must(!isObject(choice) || choice['type'] === 'auto' || choice['type'] === 'none', 'no forced call', choice)
+  must(temperature === undefined, 'no temperature with thinking', temperature)
+  must(topP === undefined || Number(topP) >= 0.95, 'no low top_p with thinking', topP)
+  must(!isForced, 'no forced call with thinking', thinking)
   must(objects(messages, 'messages').at(-1)?.['role'] === 'user', 'no prefill with thinking', messages)
   if (thinking['type'] === 'adaptive') return must(!('budget_tokens' in thinking), 'no budget', thinking)
   const budget = Number(thinking['budget_tokens'])
-  must(budget >= 1024 && budget < Number(body['max_tokens']), 'a budget within the limit', body)
+  must(budget >= 1024 && (limit === undefined || budget < Number(limit)), 'a budget within the limit', thinking)
 }
 
 function blocksOf(turn: JsonObject, type: string): { readonly block: JsonObject; readonly at: number }[] {
@@ -192,8 +209,23 @@ function ttlsIn(value: JsonValue | undefined): (JsonValue | undefined)[] {
   return [...inside, ...own, ...point]
 }
 
+function bedrockThinking({
+  additionalModelRequestFields: more,
+  inferenceConfig,
+  toolConfig,
+  messages,
+}: JsonObject): void {
+  if (more === undefined) return
+  onlyKeys(object(more, 'additional fields'), ['thinking', 'output_config'])
+  const { temperature, topP, maxTokens: limit } = object(inferenceConfig ?? {}, 'inferenceConfig')
+  const choice = object(object(toolConfig ?? {}, 'toolConfig')['toolChoice'] ?? {}, 'toolChoice')
+  const isForced = 'any' in choice || 'tool' in choice
+  claudeThinking(object(more, 'additional fields')['thinking'], { temperature, topP, isForced, limit, messages })
+}
+
 export function bedrockRules(body: JsonObject, request: Literal): void {
-  onlyKeys(body, ['system', 'toolConfig', 'messages', 'inferenceConfig'])
+  onlyKeys(body, ['system', 'toolConfig', 'messages', 'inferenceConfig', 'additionalModelRequestFields'])
+  bedrockThinking(body)
   const messages = objects(body['messages'], 'messages')
   checkTurns(messages, 'content', ['user', 'assistant'])
   const unmarked = messages.map((turn): JsonObject => {
