@@ -10,6 +10,9 @@ import { RedisServer } from '../support/redis.ts'
 import { chatBody, json } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
 
+/** A reply may take as long as a busy machine needs. */
+const redisLedger = ({ url }: RedisServer) => ({ redis: url, timeout_ms: 10_000 })
+
 test.each(['Redis', 'embedded'])('%s: every worker finds the items that another worker sent', async (kind) => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
@@ -17,7 +20,7 @@ test.each(['Redis', 'embedded'])('%s: every worker finds the items that another 
   await using gateway = await Gateway.start({
     providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
     models: { m: ['up/m'] },
-    config: { ledger: kind === 'Redis' ? { redis: redis.url } : kind, workers: 2 },
+    config: { ledger: kind === 'Redis' ? redisLedger(redis) : kind, workers: 2 },
   })
   const post = async (input: unknown) => {
     const body = JSON.stringify({ model: 'm', input })
@@ -77,7 +80,7 @@ test.each(['Redis', 'embedded'])('%s: thoughts outlive the worker that kept them
     providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x', api: 'responses' } },
     models: { m: ['up/gpt-6-sol'] },
     config: {
-      ledger: kind === 'Redis' ? { redis: redis.url } : kind,
+      ledger: kind === 'Redis' ? redisLedger(redis) : kind,
       workers: 2,
       compaction: { keys: [Buffer.alloc(32, 7).toString('base64')] },
     },
