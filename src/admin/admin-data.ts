@@ -128,6 +128,7 @@ export class AdminData {
         stateOf,
         formsOf: (ref) => this.supervision.formsOf(ref),
         figuresOf: this.targetHistory.figures(),
+        left: this.supervision.sums.gauges().left ?? {},
       }),
     }
   }

@@ -159,6 +159,14 @@ const target = t.Object({
   first_byte_p95_ms: nullable(t.Number()),
   traffic_share: nullable(share('Its share of all attempts that were answered')),
   weight: nullable(t.Number({ description: 'Configured weight, with `spread: weighted`' })),
+  room: t.Array(
+    t.Object({
+      limit: t.String({ description: 'requests, tokens, concurrent_requests, spend.month, reported.requests, …' }),
+      of: t.Union([t.Literal('target'), t.Literal('provider')]),
+      left: share('What is left of it for all workers and nodes, as far as this node knows'),
+    }),
+    { description: 'Limits of the target and its provider, and those that it reports; the scarcest first' },
+  ),
   learned: learnedForms,
   last_error: nullable(
     t.Object({

@@ -26,6 +26,8 @@ interface TargetKnowledge {
   readonly stateOf: (target: TargetRef) => TargetState
   readonly figuresOf: (target: TargetRef) => TargetFigures | undefined
   readonly formsOf: (target: TargetRef) => readonly LearnedForm[]
+  /** What is left of limits of providers and targets, from 0 to 1, by their names. */
+  readonly left: Readonly<Record<string, number>>
 }
 
 interface ConfiguredTarget {
@@ -36,7 +38,7 @@ interface ConfiguredTarget {
 }
 
 /** In the order of the configuration; each target once, also if several models share it. */
-export function targetRows({ config, stateOf, figuresOf, formsOf }: TargetKnowledge): readonly TargetRow[] {
+export function targetRows({ config, stateOf, figuresOf, formsOf, left }: TargetKnowledge): readonly TargetRow[] {
   const targets = configuredTargets(config)
   const figures = targets.map(({ ref }) => figuresOf(ref))
   const allAnswered = figures.reduce((sum, each) => sum + (each?.answered ?? 0), 0)
@@ -53,6 +55,7 @@ export function targetRows({ config, stateOf, figuresOf, formsOf }: TargetKnowle
       first_byte_p95_ms: milliseconds(firstByteP95),
       traffic_share: allAnswered === 0 ? null : answered / allAnswered,
       weight: weight ?? null,
+      room: roomOf(ref, left),
       learned: formsOf(ref).map(formJson),
       last_error:
         lastError === undefined
@@ -65,6 +68,21 @@ export function targetRows({ config, stateOf, figuresOf, formsOf }: TargetKnowle
             },
     }
   })
+}
+
+/** What is left of the limits of a target and of its provider, the scarcest first. */
+function roomOf(target: TargetRef, left: TargetKnowledge['left']): TargetRow['room'] {
+  const scopes = [
+    { of: 'target', prefix: `${targetKey(target)}/` },
+    { of: 'provider', prefix: `${target.provider}/` },
+  ] as const
+  const found = Object.entries(left).flatMap(([name, part]) =>
+    scopes.flatMap(({ of, prefix }) => {
+      const limit = name.slice(prefix.length)
+      return name.startsWith(prefix) && !limit.includes('/') ? [{ limit, of, left: part }] : []
+    }),
+  )
+  return found.sort((one, other) => one.left - other.left)
 }
 
 /** As the admin API shows what was learned. */

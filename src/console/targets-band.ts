@@ -11,11 +11,16 @@ import type { ServerClock } from './units.ts'
 const SUCCESS_SHARE_WARNING = 0.95
 const SUCCESS_SHARE_BAD = 0.75
 const FAILURES_MIN = 3
+/** Requests wait soon, or go elsewhere, if less than this is left of a limit. */
+const ROOM_WARNING = 0.05
 
 export class TargetsBand {
   readonly table: LiveTable<TargetRow>
 
-  constructor(section: HTMLElement, clock: ServerClock) {
+  constructor(
+    private readonly section: HTMLElement,
+    clock: ServerClock,
+  ) {
     this.table = new LiveTable<TargetRow>({
       section,
       title: 'Targets',
@@ -31,6 +36,11 @@ export class TargetsBand {
   }
 
   show(rows: readonly TargetRow[]): void {
+    // Most configurations limit no provider.
+    this.section.classList.toggle(
+      'no-room',
+      rows.every(({ room }) => room.length === 0),
+    )
     this.table.show([...rows.filter(isTrouble), ...rows.filter((row) => !isTrouble(row))])
   }
 }
@@ -65,6 +75,7 @@ function columns(clock: ServerClock): readonly Column<TargetRow>[] {
       label: 'p50 · p95',
       cell: () => ({ content: '', show: (row, cell) => setText(cell, latencyOf(row)) }),
     },
+    { name: 'room', title: 'Room', isNumber: true, label: 'room', cell: roomCell },
     { name: 'share', title: 'Traffic', isNumber: true, label: 'traffic', cell: shareCell },
     textColumn({ name: 'attempts', title: 'Attempts', isNumber: true, text: ({ attempts }) => count(attempts) }),
     {
@@ -126,6 +137,25 @@ function successCell(): Cell<TargetRow> {
       const isMarked = share !== null && share < SUCCESS_SHARE_WARNING && failures >= FAILURES_MIN
       mark.node.classList.toggle('plain', !isMarked)
       mark.show(!isMarked ? 'neutral' : share < SUCCESS_SHARE_BAD ? 'bad' : 'warning', percent(share))
+    },
+  }
+}
+
+/** What is left of the scarcest limit; the title has all of them. */
+function roomCell(): Cell<TargetRow> {
+  const mark = new StateMark()
+  return {
+    content: mark.node,
+    show: ({ room, provider }, cell) => {
+      const left = room[0]?.left ?? null
+      const isScarce = left !== null && left < ROOM_WARNING
+      mark.node.classList.toggle('plain', !isScarce)
+      mark.show(isScarce ? 'warning' : 'neutral', percent(left))
+      const lines = room.map(
+        (one) => `${one.limit}${one.of === 'provider' ? ` of ${provider}` : ''}: ${percent(one.left)} left`,
+      )
+      cell.classList.toggle('nothing', room.length === 0)
+      if (cell.title !== lines.join('\n')) cell.title = lines.join('\n')
     },
   }
 }

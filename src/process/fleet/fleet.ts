@@ -161,7 +161,9 @@ export class Fleet implements FleetView {
     const own = this.report()
     const rows = this.living().flatMap(({ row }) => (row.id === this.id ? [] : [row]))
     if (own !== undefined) rows.push({ ...own.row, seen_at: new Date().toISOString() })
-    return rows.sort((a, b) => a.name.localeCompare(b.name) || a.since.localeCompare(b.since))
+    return rows.sort(
+      (a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }) || a.since.localeCompare(b.since),
+    )
   }
 
   /** While Redis is away, those whose lease has not ended. */
