@@ -5,7 +5,7 @@
 
 import type { TargetRef } from '../core/model-config.ts'
 import { dayOf } from '../ledger/window.ts'
-import { counterUsagesOf } from '../reports/counter-usage.ts'
+import { COUNTERS_READ_MAX, counterUsagesOf } from '../reports/counter-usage.ts'
 import { fullness, limitUsagesOf } from '../reports/limit-usage.ts'
 import { configuredExpiringKeys, type StoredKeys, storedKeysOf } from '../reports/stored-keys.ts'
 import type { BudgetRow, FiguresNow, Status, TargetRow } from './api-shapes.ts'
@@ -29,6 +29,11 @@ const STEPS_A_MINUTE = 60 / STEP_SECONDS
 const STATUS_WAIT_MS = 1000
 /** The most rows of one answer. */
 const BUDGETS_MAX = 1000
+
+/** By the limit that each is about; the last of several counts. */
+function byPlace(rows: readonly BudgetRow[]): ReadonlyMap<string, BudgetRow> {
+  return new Map(rows.map((row) => [[row.organization, row.budget, row.value, row.limit].join('\t'), row]))
+}
 
 interface BudgetFilter {
   readonly organization?: string | undefined
@@ -144,7 +149,11 @@ export class AdminData {
       known(this.spend),
       key !== undefined ? [] : isOfCounters ? this.readCounters(filter) : this.allCounters.get(),
     ])
-    const rows = [...all, ...counters].filter(
+    // There may be more than are read without a filter.
+    const isPart = search !== undefined && !isOfCounters && counters.length >= COUNTERS_READ_MAX
+    const more = isPart ? await this.readCounters({ organization, search }) : []
+    const listed = more.length === 0 ? counters : [...byPlace([...counters, ...more]).values()]
+    const rows = [...all, ...listed].filter(
       (row) => row.organization === (organization ?? row.organization) && row.key === (key ?? row.key),
     )
     const own = search === undefined ? rows : matchingBudgets(rows, search)

@@ -18,7 +18,7 @@ import { withLedger } from './ledger-part.ts'
 import { fullness, type LimitUsage } from './limit-usage.ts'
 
 /** Counters of one organisation that are read for a list; a filter finds others. */
-const COUNTERS_READ_MAX = 10_000
+export const COUNTERS_READ_MAX = 10_000
 /** Counters in one read of the ledger. */
 const COUNTERS_A_READ = 50
 

@@ -6,6 +6,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { AdminData } from '../../src/admin/admin-data.ts'
 import { openLedger } from '../../src/assembly/open-ledger.ts'
+import { counterAccount } from '../../src/gateway/request-budgets.ts'
+import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
+import { noCharge } from '../../src/ledger/ledger.ts'
+import { COUNTERS_READ_MAX } from '../../src/reports/counter-usage.ts'
 import { use } from '../cli/world.ts'
 import { adminParts, checked } from '../support/admin.ts'
 
@@ -35,6 +39,38 @@ test('budgets and the status have what was spent while nobody asked', async () =
     await rm(folder, { recursive: true })
   }
 })
+
+test('a search finds a counter beyond those that are read without one', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-admin-'))
+  const count = COUNTERS_READ_MAX + 20
+  const budgets = [{ name: 'person', per: 'tag:person', limits: { spend: { month: 1 } } }]
+  const organizations = [{ id: 'acme', budgets, keys: [{ id: 'k', key: 'a-key-of-the-test-0123456789' }] }]
+  const given = { providers: { fake: 'http://127.0.0.1:9/v1' }, config: { organizations, tags: ['person'] } }
+  const config = { ...checked(given, folder), dataDir: folder }
+  const [budget] = config.organizations[0]?.budgets ?? []
+  if (budget === undefined) throw new Error('The configuration has no budget.')
+  const ledger = EmbeddedLedger.open(folder)
+  for (let i = 0; i < count; i++) {
+    const account = { organization: 'acme', organizationLimits: {}, key: 'k', keyLimits: {} }
+    const counted = { ...account, budgets: [counterAccount(budget, `p${i}`)], timeZone: 'UTC' }
+    const estimate = { inputTokens: 0, outputTokens: 0, costMicroUsd: 1 }
+    const reservation = ledger.reserve(counted, { id: `r${i}`, estimate, floorMicroUsd: 0 })
+    ledger.settle(reservation, { ...noCharge('completed'), ...estimate, model: 'm' })
+  }
+  await ledger.close()
+  const data = new AdminData(adminParts({ config }).supervision, () => 0)
+  try {
+    const found = async (value: number) => {
+      const { rows } = await data.budgets({ search: `p${value}` })
+      return rows.filter((row) => row.value === `p${value}`).map(({ used }) => used)
+    }
+    // The first and the last, by number and by name.
+    for (const value of [0, 9999, count - 1]) expect(await found(value)).toEqual([1])
+  } finally {
+    data.close()
+    await rm(folder, { recursive: true })
+  }
+}, 120_000)
 
 function limited<T extends object>(organization: T) {
   return { ...organization, limits: { spend: { day: 5_000_000 } } }
