@@ -20,7 +20,10 @@ const KILLED_AT_ITS_END = 100
 /** What really happened to a request. */
 export interface Truth {
   readonly id: string
-  readonly account: Account
+  /** Of the candidate that is called. */
+  account: Account
+  /** Its reservation is being replaced by one under other counters: a gateway that dies now does not know its own. */
+  isMoving: boolean
   /** A provider was called and must be paid. */
   called: boolean
   /** Its cost, once it ended; undefined if its gateway was killed before. */
@@ -96,12 +99,14 @@ export class Gateway {
     this.isAway = false
   }
 
-  async request(account: Account): Promise<void> {
+  /** `next`: the owners of the candidate that is called after the first one. */
+  async request(account: Account, next?: Account): Promise<void> {
     const { ledger, life, world } = this
     if (ledger === undefined) return
     const truth: Truth = {
       id: `${this.name}-${this.truths.length}`,
       account,
+      isMoving: false,
       called: false,
       cost: undefined,
       gatewayDied: false,
@@ -119,6 +124,14 @@ export class Gateway {
       this.refused.push({ truth, ms: world.nowMs })
       return
     }
+    const moved = next && (await this.move(ledger, next, truth))
+    if (next !== undefined && moved === undefined) {
+      await ledger.settle(reservation, noCharge('refused'))
+      truth.cost = 0
+      this.running.delete(truth)
+      return
+    }
+    reservation = moved ?? reservation
     truth.called = true
     const cost = world.random.below(180)
     await this.stream(ledger, reservation, cost, life)
@@ -129,6 +142,24 @@ export class Gateway {
       world.after(world.delay(0, 60), () => this.life === life && this.kill(1000))
     await ledger.settle(reservation, charge)
     this.running.delete(truth)
+  }
+
+  /** Reserves for the next candidate. Undefined if that is refused. */
+  private async move(ledger: RedisLedger, account: Account, truth: Truth): Promise<Reservation | undefined> {
+    truth.isMoving = true
+    try {
+      const estimate = { inputTokens: 100, outputTokens: 200, costMicroUsd: 120 }
+      const hold = { id: truth.id, estimate, floorMicroUsd: 40, model: 'n', turn: 1 }
+      const reservation = await ledger.reserve(account, hold)
+      truth.account = account
+      return reservation
+    } catch (error) {
+      letPass(error)
+      return undefined
+    } finally {
+      // Not if the gateway died meanwhile: then this never runs.
+      truth.isMoving = false
+    }
   }
 
   private start(): void {
