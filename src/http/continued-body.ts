@@ -135,22 +135,24 @@ function isWithinLimits({ input, output }: Parent, document: JsonDocument | unde
   return longNumbers <= LONG_NUMBERS_MAX && state.structure + document.structure + output.length <= VALUES_MAX
 }
 
-/**
- * A result of a tool must answer a call that the conversation has. In JSON, a name stands in quotes that are not
- * escaped, so that it is found without parsing what was sent before.
- */
+/** The type of a result, unless a letter of it is escaped. */
+const OUTPUT = 'call_output"'
+/** That of a letter, as every escape of one begins. */
+const ESCAPED = '\\u00'
+
+/** A result of a tool must answer a call that the conversation has. */
 function checkOutputs(bytes: Buffer, input: NonNullable<TurnBody['input']>, parent: Parent): void {
-  if (input.isText || !bytes.includes('call_output"')) return
+  if (input.isText || !(bytes.includes(OUTPUT) || bytes.includes(ESCAPED))) return
   const items: unknown = JSON.parse(`[${bytes.toString('utf8', input.from, input.to)}]`)
   if (!isArray(items)) return
   const known = new Set<string>()
-  const unread = earlierTexts(parent)
+  const unread = earlierCalls(parent)
   for (const [index, item] of items.entries()) {
     if (!isObject(item) || typeof item['call_id'] !== 'string') continue
     const { type, call_id: id } = item
-    if (type === 'function_call_output' && !known.has(id)) {
-      for (let text = unread.next(); text.done !== true && !known.has(id); text = unread.next())
-        for (const [, one = '""'] of text.value.matchAll(CALL_ID)) known.add(String(JSON.parse(one)))
+    if (type === 'function_call_output') {
+      for (let ids = unread.next(); ids.done !== true && !known.has(id); ids = unread.next())
+        for (const one of ids.value) known.add(one)
       if (!known.has(id)) {
         const message = `No tool call found for function call output with call_id '${shown(id)}'.`
         throw new CallerError('invalid_field', message, { param: `input[${index}].call_id` })
@@ -162,11 +164,29 @@ function checkOutputs(bytes: Buffer, input: NonNullable<TurnBody['input']>, pare
 
 const CALL_ID = /"call_id"\s*:\s*("(?:[^"\\]|\\.)*")/g
 
-/** The output first: nearly always it has the call. */
-function* earlierTexts({ input, output }: Parent): Generator<string, undefined> {
-  yield output
-  for (const piece of allItemsOf(input)) yield piece.toString()
+/**
+ * The ids of calls, the output's first: nearly always it has the call. In JSON, a name stands in quotes that are not
+ * escaped, so that it is found without parsing what was sent before, unless a letter of it is escaped.
+ */
+function* earlierCalls({ input, output }: Parent): Generator<readonly string[], undefined> {
+  yield namedIn(output)
+  const texts = allItemsOf(input).map(String)
+  for (const text of texts) yield namedIn(text)
+  if (texts.some((text) => text.includes(ESCAPED))) yield parsedIn(texts.join(''))
   return undefined
+}
+
+function namedIn(text: string): readonly string[] {
+  return Array.from(text.matchAll(CALL_ID), ([, id = '""']) => JSON.parse(id))
+}
+
+function parsedIn(items: string): readonly string[] {
+  const ids: string[] = []
+  JSON.parse(`[${items}]`, (name, value) => {
+    if (name === 'call_id' && typeof value === 'string') ids.push(value)
+    return value
+  })
+  return ids
 }
 
 export function shown(id: string): string {

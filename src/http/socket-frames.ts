@@ -36,22 +36,27 @@ export function readFrame(message: string | Uint8Array): TurnFrame | Answered {
   const { type } = settings
   if (type === 'response.processed') return { reply: undefined }
   if (type === 'response.steer' || type === 'response.inject') return { reply: unsupported(type, message) }
-  if (type !== 'response.create') {
-    const message = "'type' must be 'response.create': weir takes no other event over a WebSocket."
-    throw new CallerError('invalid_field', message, { code: 'unsupported_event_type', param: 'type' })
-  }
   const { stream_id: lane, previous_response_id: previous, generate } = settings
   const isLane = lane === undefined || lane === null || (typeof lane === 'string' && LANE.test(lane))
-  if (!isLane) throw invalidLane()
+  const isTurn = type === 'response.create'
+  if (!isLane) throw isTurn ? invalidLane() : otherType()
   return {
     bytes,
     read: body,
     lane: lane ?? undefined,
-    previousResponseId: typeof previous === 'string' ? previous : undefined,
+    // One that is no turn continues nothing.
+    previousResponseId: isTurn && typeof previous === 'string' ? previous : undefined,
     isWarmUp: generate === false,
     input: inputIn(document, values[INPUT] ?? NONE),
-    error: mistyped('previous_response_id', previous, 'string') ?? mistyped('generate', generate, 'boolean'),
+    error: isTurn
+      ? (mistyped('previous_response_id', previous, 'string') ?? mistyped('generate', generate, 'boolean'))
+      : otherType(),
   }
+}
+
+function otherType(): CallerError {
+  const message = "'type' must be 'response.create': weir takes no other event over a WebSocket."
+  return new CallerError('invalid_field', message, { code: 'unsupported_event_type', param: 'type' })
 }
 
 function read(bytes: Buffer): RequestBody {

@@ -200,6 +200,25 @@ describe('a turn', () => {
     expect(gone).toMatchObject({ error: { code: 'previous_response_not_found' } })
   })
 
+  test('finds calls and results by what their names mean, also if letters are escaped', async () => {
+    await using client = await connect()
+    const escaped = (frame: JsonObject) =>
+      JSON.stringify(frame).replace(/call_id|call_output/g, (name) => name.replace('_', '\\u005f'))
+    const result = (call_id: string) => [{ type: 'function_call_output', call_id, output: 'x' }]
+    const last = async (frame: JsonObject): Promise<JsonObject> => {
+      client.raw(escaped(frame))
+      for (;;) {
+        const one = await client.next()
+        if (one['type'] === 'error' || one['type'] === 'response.completed') return one
+      }
+    }
+    const call = { type: 'function_call', call_id: 'call_1', name: 'f', arguments: '{}' }
+    const first = await last(create({ generate: false, input: [call] }))
+    const continued = create({ previous_response_id: Object(first['response']).id, stream_id: 'fork' })
+    expect(await last({ ...continued, input: result('call_1') })).toMatchObject({ type: 'response.completed' })
+    expect(await last({ ...continued, input: result('call_2') })).toMatchObject({ status: 400 })
+  })
+
   test('that warms up asks no provider and can be continued', async () => {
     await using client = await connect()
     const before = [asked.length, weir.ledger.reserved.length]
@@ -419,6 +438,7 @@ test.each([
   ['no JSON', '{', { status: 400, error: { code: 'invalid_json' } }],
   ['a list', '[]', { status: 400, error: { code: 'invalid_json' } }],
   ['binary', new Uint8Array([1, 2]), { status: 400, error: { code: 'invalid_json' } }],
+  ['of an unknown type in a lane', '{"type":"x","stream_id":"a"}', { status: 400, stream_id: 'a' }],
   ['of an unknown type', '{"type":"x"}', { status: 400, error: { code: 'unsupported_event_type', param: 'type' } }],
   ['for a lane of no name', '{"type":"response.create","stream_id":""}', { error: { code: 'invalid_stream_id' } }],
   [
