@@ -8,7 +8,7 @@ import { LONG_NUMBERS_MAX } from '../core/exact-json.ts'
 import { isArray, isObject } from '../core/json.ts'
 import { NO_SHARED_BYTES, SharedBytes } from '../core/shared-bytes.ts'
 import { type EarlierInput, earlierInput, type ReadInput } from '../dialects/responses/earlier-input.ts'
-import type { JsonDocument } from '../wire/json-document.ts'
+import { listedTools } from '../dialects/responses/request.ts'
 import { VALUES_MAX } from '../wire/json-shape.ts'
 import type { RequestBody } from '../wire/request-body.ts'
 
@@ -108,12 +108,12 @@ function isBlank(bytes: Buffer): boolean {
  * The body of a turn that continues a response: with all of its input, or with what is new if the rest was read. Throws
  * `CallerError` if it is too large, or answers a call that the conversation has not.
  */
-export function continuedBody({ bytes, input, read }: TurnBody, parent: Parent): TurnBody {
+export function continuedBody({ bytes, input, read }: TurnBody, parent: Parent, rights: string): TurnBody {
   // Its error is that of a `POST`.
   if (input === undefined) return { bytes, input }
   checkOutputs(bytes, input, parent)
   const added = [parent.output === '' ? [] : [Buffer.from(parent.output)], itemsOf({ bytes, input })]
-  const isRead = added.some(({ length }) => length > 0) && isWithinLimits(parent, read?.document)
+  const isRead = added.some(({ length }) => length > 0) && isReadAlike(parent, rights, read)
   const lists = (isRead ? added : [allItemsOf(parent.input), ...added]).filter(({ length }) => length > 0)
   const list = lists.flatMap((pieces, index) => (index === 0 ? pieces : [COMMA, ...pieces]))
   const [from, to] = input.isText ? [input.from, input.to] : [input.from - 1, input.to + 1]
@@ -127,12 +127,22 @@ export function continuedBody({ bytes, input, read }: TurnBody, parent: Parent):
   return { bytes: whole, input: { from: from + OPEN.length, to: end, isText: false }, earlier }
 }
 
-/** Whether a body with all of it exceeds no limit of its structure, so that what was read is not read again. */
-function isWithinLimits({ input, output }: Parent, document: JsonDocument | undefined): boolean {
-  const state = input.read?.state
-  if (state === undefined || document === undefined) return false
+/** Whether what was read is what would be read of it now, in a body that exceeds no limit of its structure. */
+function isReadAlike({ input, output }: Parent, rights: string, read: RequestBody | undefined): boolean {
+  const { state, rights: before, tools } = input.read ?? {}
+  if (state === undefined || tools === undefined || read === undefined || before !== rights) return false
+  const { document } = read
   const longNumbers = state.longNumbers + document.longNumbers + output.length / LONG_NUMBER_DIGITS
-  return longNumbers <= LONG_NUMBERS_MAX && state.structure + document.structure + output.length <= VALUES_MAX
+  if (longNumbers > LONG_NUMBERS_MAX || state.structure + document.structure + output.length > VALUES_MAX) return false
+  if (!state.hasLifted) return true
+  return document.isValid && Buffer.compare(listedTools(read), tools) === 0 && !includes(read.bytes, MORE_TOOLS)
+}
+
+/** Of an item with tools. */
+const MORE_TOOLS = 'additional_tools'
+
+function includes(bytes: Uint8Array, text: string): boolean {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(text)
 }
 
 /** The type of a result, unless a letter of it is escaped. */

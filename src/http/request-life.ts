@@ -8,6 +8,7 @@ import type { PatternModels } from '../catalog/model-list.ts'
 import type { CallerAddress } from '../core/caller-address.ts'
 import { CallerError } from '../core/caller-error.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
+import type { Compatibility } from '../core/compatibility.ts'
 import { newRequestId } from '../core/request-id.ts'
 import type { Caller, Dialect, DialectName } from '../dialects/dialect.ts'
 import type { ErrorFamily } from '../dialects/error-body.ts'
@@ -249,6 +250,11 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
 
   private follow(running: Promise<void>): void {
     running.catch((error: unknown) => this.failed(error))
+  }
+
+  /** That of its key, once it has begun. */
+  get compatibility(): Compatibility | undefined {
+    return this.key?.compatibility
   }
 
   /** Answers with JSON of weir's own, with which the request ends. */

@@ -300,7 +300,7 @@ export class SocketConnection implements TurnConnection {
     this.socket?.terminate()
   }
 
-  bodyOf(frame: TurnFrame): TurnBody {
+  bodyOf(frame: TurnFrame, rights: string): TurnBody {
     const { bytes, input, read, previousResponseId: previous } = frame
     if (previous === undefined) return { bytes, input, read }
     const parent = this.kept(previous)
@@ -313,7 +313,7 @@ export class SocketConnection implements TurnConnection {
       })
     }
     this.home.memory.used(this.organization, parent)
-    return continuedBody({ bytes, input, read }, parent)
+    return continuedBody({ bytes, input, read }, parent, rights)
   }
 
   private kept(id: string | undefined): Continuable | undefined {

@@ -3,7 +3,7 @@
 import type { CallerError } from '../core/caller-error.ts'
 import { ticker } from '../core/ticker.ts'
 import type { TurnEncoder } from '../dialects/dialect.ts'
-import type { EarlierInput, ReadInput } from '../dialects/responses/earlier-input.ts'
+import { type EarlierInput, type ReadInput, readRights } from '../dialects/responses/earlier-input.ts'
 import type { Turn } from '../dialects/responses/responses.ts'
 import type { RequestEnd } from '../gateway/access-log.ts'
 import type { Answer } from '../gateway/answer.ts'
@@ -27,8 +27,11 @@ export interface TurnConnection {
   readonly full: Promise<void> | undefined
   /** The caller reads nothing. */
   abandon(): void
-  /** The body of a turn, whose input has all that it continues. Throws `CallerError`. */
-  bodyOf(frame: TurnFrame): TurnBody
+  /**
+   * The body of a turn, whose input has all that it continues. `rights`: what of those of its key decides how that is
+   * read. Throws `CallerError`.
+   */
+  bodyOf(frame: TurnFrame, rights: string): TurnBody
   /** The turn is complete: another one may continue it. */
   keep(turn: SocketTurn): void
   /** The turn failed: what it continued in its own lane is forgotten. */
@@ -84,7 +87,7 @@ export class SocketTurn implements Responder, CallerStream, Turn {
     try {
       life.admit()
       life.begin((_, key, bytes) => run(life, key, bytes, this))
-      this.body = connection.bodyOf(frame)
+      this.body = connection.bodyOf(frame, readRights(life.compatibility, life.parts.imageUrls))
       const { bytes, earlier } = this.body
       life.take(bytes.length + (earlier === undefined ? 0 : itemBytesOf(earlier)))
       life.body(bytes)

@@ -10,7 +10,7 @@ import { compatibilityOf } from '../../src/core/compatibility.ts'
 import { isArray, type JsonObject, type JsonValue, parseObject } from '../../src/core/json.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import type { Caller } from '../../src/dialects/dialect.ts'
-import type { ReadInput } from '../../src/dialects/responses/earlier-input.ts'
+import { type ReadInput, readRights } from '../../src/dialects/responses/earlier-input.ts'
 import { responses, type Turn } from '../../src/dialects/responses/responses.ts'
 import { continuedBody, keptInput, type TurnBody } from '../../src/http/continued-body.ts'
 import { readFrame } from '../../src/http/socket-frames.ts'
@@ -108,14 +108,35 @@ function expectContinued(random: Random, text: string): void {
   expectTurns(random, settings, inputsOf(random, body['input']), random.pick([CALLER, NATIVE]))
 }
 
-/** Each turn continues the one before, or an earlier one, whose last items are its output. */
-function expectTurns(random: Random, settings: JsonObject, inputs: readonly JsonValue[], caller: Caller): void {
+/** All but the input is of each turn alone. */
+const OTHER_SETTINGS: readonly [JsonObject, ...JsonObject[]] = [
+  { reasoning: { effort: 'low' } },
+  { instructions: 'Other words.' },
+  { instructions: null },
+  { tools: [] },
+  { tools: [{ type: 'custom', name: 'f' }] },
+  // A call of `f` in the namespace `n` was sent under the first name until now.
+  {
+    tools: [
+      { type: 'function', name: 'n__f' },
+      { type: 'namespace', name: 'n', tools: [{ type: 'function', name: 'f' }] },
+    ],
+  },
+]
+
+/**
+ * Each turn continues the one before, or an earlier one, whose last items are its output. A reload may have given the
+ * key of the caller other rights in between.
+ */
+function expectTurns(random: Random, usual: JsonObject, inputs: readonly JsonValue[], usualCaller: Caller): void {
   const known: {
     readonly input: ReturnType<typeof keptInput>
     readonly output: string
     readonly items: JsonValue[]
   }[] = []
   for (const input of inputs) {
+    const settings = random.chance(0.2) ? { ...usual, ...random.pick(OTHER_SETTINGS) } : usual
+    const caller: Caller = random.chance(0.1) ? random.pick([CALLER, NATIVE]) : usualCaller
     const parent = random.chance(0.1) ? random.pick([undefined, ...known]) : known.at(-1)
     const targets = random.chance(0.2) ? [random.pick(TARGETS)] : TARGETS
     const frame = readFrame(JSON.stringify({ ...settings, type: 'response.create', input }))
@@ -127,7 +148,7 @@ function expectTurns(random: Random, settings: JsonObject, inputs: readonly Json
     }
     let turn: TurnBody
     try {
-      turn = parent === undefined ? frame : continuedBody(frame, parent)
+      turn = parent === undefined ? frame : continuedBody(frame, parent, readRights(caller.compatibility, 'public'))
     } catch (error) {
       // A result without a call, which a POST may have.
       if (!isCallerError(error)) throw error
@@ -153,11 +174,30 @@ const call: JsonObject = { type: 'function_call', call_id: 'c', name: 'f', argum
 const LIMITED: readonly { readonly most: number; readonly item: JsonValue; readonly before?: JsonValue }[] = [
   { most: 4096, item: call },
   { most: 4096, item: { type: 'function_call_output', call_id: 'c', output: '' }, before: call },
-  { most: 1024, item: { role: 'user', content: [{ type: 'input_image', image_url: 'https://x.test/a.png' }] } },
+  { most: 1024, item: { role: 'user', content: [{ type: 'input_image', image_url: 'https://example.com/a.png' }] } },
   // Values in the arguments of calls, and structural bytes of the whole body: 250,000 of each.
   { most: 2, item: { ...call, arguments: JSON.stringify(Array.from({ length: 120_000 }, () => 0)) } },
   { most: 2, item: { type: 'unknown', values: Array.from({ length: 120_000 }, () => 0) } },
 ]
+
+property('turns with calls of tools in namespaces', 40, (random) => {
+  const call = (name: string, namespace: string): JsonObject => ({
+    ...{ type: 'function_call', call_id: `c_${random.below(1e6)}`, arguments: '{}' },
+    ...{ name, namespace },
+  })
+  const items = random.list(12, () =>
+    random.pick<JsonValue>([
+      { role: 'user', content: 'é'.repeat(random.below(900)) },
+      call('f', random.pick(['n', 'm m', ''])),
+      { type: 'reasoning', summary: [], encrypted_content: 'x' },
+      { type: 'custom_tool_call', call_id: `c_${random.below(1e6)}`, name: 'f', input: 'text' },
+      { type: 'web_search_call', id: 'ws_1', status: 'completed', action: { type: 'search', query: 'q' } },
+      { type: 'additional_tools', tools: [{ type: 'function', name: 'n__f' }] },
+    ]),
+  )
+  const tools = [{ type: 'namespace', name: 'n', tools: [{ type: 'function', name: 'f' }] }]
+  expectTurns(random, { model: 'm', tools }, inputsOf(random, [{ role: 'user', content: 'Hi' }, ...items]), NATIVE)
+})
 
 property('turns that reach a limit of requests together', 10, (random) => {
   const { most, item, before } = LIMITED[random.seed % LIMITED.length] ?? { most: 1, item: call }
@@ -183,7 +223,7 @@ test.each(['responses', 'chat'])(
       })
       const frame = readFrame(text)
       if ('reply' in frame) throw new Error('no turn')
-      const body = parent === undefined ? frame : continuedBody(frame, parent)
+      const body = parent === undefined ? frame : continuedBody(frame, parent, readRights(undefined, 'public'))
       let read: ReadInput | undefined
       const turn = turnOf(body, (one) => {
         read = one

@@ -4,11 +4,13 @@
  */
 
 import type { Arena } from '../../core/arena.ts'
+import type { Compatibility } from '../../core/compatibility.ts'
 import { ENTRY_INTS } from '../../core/conversation.ts'
 import { LONG_NUMBERS_MAX } from '../../core/exact-json.ts'
 import type { SentItems } from '../../core/sent-items.ts'
 import type { SharedBytes } from '../../core/shared-bytes.ts'
 import { VALUES_MAX } from '../../wire/json-shape.ts'
+import type { ImageUrls } from '../image-url.ts'
 import type { LimitCounts } from '../request-limits.ts'
 import type { OrderState } from './turn-order.ts'
 
@@ -23,17 +25,32 @@ export interface ReadState {
   /** Structural bytes of all documents, and numbers of many digits: a body has limits of both. */
   readonly structure: number
   readonly longNumbers: number
+  /** Some of it stands under a name that depends on the tools of the turn. */
+  readonly hasLifted: boolean
+}
+
+/** What decides, beside the bytes, how an input is read: the same input is read again if it is another now. */
+interface ReadCase {
+  /** What the key of the caller may. */
+  readonly rights: string
+  /** The list of tools in the body, if there is one. */
+  readonly tools: Uint8Array
+}
+
+/** What of a key's rights decides how its input is read. */
+export function readRights(compatibility: Compatibility | undefined, imageUrls: ImageUrls): string {
+  return [compatibility?.content, compatibility?.tools, compatibility?.reasoning, imageUrls].join()
 }
 
 /** The same of one turn, with the bytes that its entries are in. */
-export interface ReadInput {
+export interface ReadInput extends ReadCase {
   readonly state: ReadState
   readonly arena: Arena
   readonly sent: SentItems | undefined
 }
 
 /** The input of an earlier turn: places in its entries are those among `bytes`. */
-export interface EarlierInput {
+export interface EarlierInput extends ReadCase {
   readonly state: ReadState
   readonly bytes: SharedBytes
   readonly sent: SentItems | undefined
@@ -51,7 +68,7 @@ interface MovedItems {
  * one. Undefined if a body with all of it may exceed a limit.
  */
 export function earlierInput(
-  { state, arena, sent }: ReadInput,
+  { state, arena, sent, rights, tools }: ReadInput,
   bytes: SharedBytes,
   items: MovedItems,
 ): EarlierInput | undefined {
@@ -66,8 +83,14 @@ export function earlierInput(
       index % 2 === 0 ? places.span(from, order.callIds[index + 1] ?? from) : [],
     ),
   }
-  return { state: { ...state, order: moved }, bytes: bytes.with([arena.addition]), sent: sent?.settle() }
+  return {
+    ...{ state: { ...state, order: moved }, bytes: bytes.with([arena.addition]), sent: sent?.settle(), rights },
+    // A copy: the body is not kept.
+    tools: state.hasLifted ? Buffer.from(tools) : NO_BYTES,
+  }
 }
+
+const NO_BYTES = Buffer.alloc(0)
 
 /** The places of addresses among the kept bytes. */
 class Places {

@@ -82,6 +82,8 @@ export class InputReader {
   private readonly order = new TurnOrder()
   /** A message without text was left out. */
   private hasEmpty = false
+  /** A call has the name under which a tool of a namespace is sent. */
+  private hasLifted = false
   /** The fields of cache marks, by the first byte of the text that carries each. */
   private paths: Map<number, string> | undefined
   /** How many items the turn continues. */
@@ -95,6 +97,7 @@ export class InputReader {
     const { document, arena, caller, earlier } = surroundings
     if (earlier !== undefined) this.order.restore(earlier.state.order, -earlier.bytes.size)
     this.hasEmpty = earlier?.state.hasEmpty === true
+    this.hasLifted = earlier?.state.hasLifted === true
     this.first = earlier?.state.items ?? 0
     if (caller.compatibility?.content === 'pass') this.media = new MediaReader(document, arena, surroundings)
   }
@@ -137,12 +140,12 @@ export class InputReader {
   }
 
   /** What was read, if nothing of it has to be read again for a turn that continues it. Before `conversation`. */
-  get state(): Pick<ReadState, 'order' | 'hasEmpty'> | undefined {
+  get state(): Pick<ReadState, 'order' | 'hasEmpty' | 'hasLifted'> | undefined {
     const { toolbox } = this.surroundings
     if (this.paths !== undefined || this.thoughts.isUsed || toolbox.hasUnlisted) return undefined
-    const { order, hasEmpty } = this
+    const { order, hasEmpty, hasLifted } = this
     const { state } = order
-    return state && { order: state, hasEmpty }
+    return state && { order: state, hasEmpty, hasLifted }
   }
 
   private item(item: number, type: number): void {
@@ -218,6 +221,7 @@ export class InputReader {
       calls.add(NAME, document.fromOf(name), document.toOf(name))
     else {
       // A tool in a namespace has another name for the provider.
+      this.hasLifted = true
       const own = { name: document.text(name), namespace: document.text(namespace) }
       calls.addText(NAME, arena, toolbox.sentName(own))
     }

@@ -14,7 +14,7 @@ import type { ImageUrls } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { responsesReasoning } from '../read-reasoning.ts'
 import { RequestLimits } from '../request-limits.ts'
-import type { EarlierInput, ReadInput, ReadState } from './earlier-input.ts'
+import { type EarlierInput, type ReadInput, type ReadState, readRights } from './earlier-input.ts'
 import { InputReader } from './input.ts'
 import { ITEMS, type Items, itemsOf } from './item-types.ts'
 import { ownFields } from './own-tools.ts'
@@ -155,7 +155,10 @@ function accepted(
   const state = turn === undefined || !maySkip(items, compaction) ? undefined : reader.state
   const conversation = reader.conversation(instructions, compaction, state?.order)
   if (turn !== undefined && state !== undefined)
-    turn.read({ state: readState(earlier, state, items, document, limits), arena, sent: conversation.sent })
+    turn.read({
+      ...{ state: readState(earlier, state, items, document, limits), arena, sent: conversation.sent },
+      ...{ rights: readRights(caller.compatibility, imageUrls), tools: listedTools({ bytes, document, values }) },
+    })
   const toolList = compaction ? NO_TOOLS : toolbox.tools
   const offered = compaction ? { ...NO_OFFERED, lifted: toolbox.lifted } : toolbox
   const own = takesFree ? ownFields(settings, offered, conversation, reasoning !== undefined) : undefined
@@ -179,16 +182,13 @@ function accepted(
     reasoning,
     own,
   }
-  const isRepeated = !document.isNull(instructions)
   const echo = echoOf(
     body,
     {
       arena,
-      instructionsFrom: isRepeated ? document.fromOf(instructions) - 1 : 0,
-      instructionsTo: isRepeated ? document.toOf(instructions) + 1 : 0,
       tools: compaction ? toolList : toolbox.unlifted,
       own: repeatedOwn(own),
-      ...toolsSpan(document, values[TOOLS] ?? NONE, !compaction && lists.length === 1),
+      ...repeatedSpans(document, values, !compaction && lists.length === 1),
       takesFree,
     },
     turn?.previousResponseId ?? null,
@@ -198,16 +198,29 @@ function accepted(
   return { request: request, echo, toolbox, compaction }
 }
 
-/** Where the list of tools is, if there is no other. */
-function toolsSpan(document: JsonDocument, list: number, isOnly: boolean) {
-  if (!isOnly || document.isNull(list)) return { toolsFrom: 0, toolsTo: 0 }
-  return { toolsFrom: document.fromOf(list), toolsTo: document.toOf(list) }
+/** The list of tools in a body; empty if it has none. */
+export function listedTools({ bytes, document, values }: Omit<RequestBody, 'settings'>): Uint8Array {
+  const list = values[TOOLS] ?? NONE
+  return document.isNull(list) ? bytes.subarray(0, 0) : bytes.subarray(document.fromOf(list), document.toOf(list))
+}
+
+/** Where the instructions are with their quotes, and the list of tools, if it is the only one. */
+function repeatedSpans(document: JsonDocument, values: Int32Array, isOnly: boolean) {
+  const [instructions, list] = [values[INSTRUCTIONS] ?? NONE, values[TOOLS] ?? NONE]
+  const isRepeated = !document.isNull(instructions)
+  const isListed = isOnly && !document.isNull(list)
+  return {
+    instructionsFrom: isRepeated ? document.fromOf(instructions) - 1 : 0,
+    instructionsTo: isRepeated ? document.toOf(instructions) + 1 : 0,
+    toolsFrom: isListed ? document.fromOf(list) : 0,
+    toolsTo: isListed ? document.toOf(list) : 0,
+  }
 }
 
 /** What was read of a turn, and of those that it continues. */
 function readState(
   earlier: EarlierInput | undefined,
-  state: Pick<ReadState, 'order' | 'hasEmpty'>,
+  state: Pick<ReadState, 'order' | 'hasEmpty' | 'hasLifted'>,
   { items }: Items,
   document: JsonDocument,
   limits: RequestLimits,

@@ -125,7 +125,7 @@ class ResponsesExchange implements Exchange {
     const { echo, toolbox } = this.accepted
     const { caller, itemStore, turn, status } = this
     // Without a reference to this exchange: a stream would hold the body of its request for minutes.
-    const put = itemStore && ((items: readonly ItemText[]) => itemStore.put(caller.organization, items))
+    const put = itemStore && ((items: readonly ItemText[]) => itemStore.put(caller.organization, items.filter(hasId)))
     const shows = this.request.reasoning?.shows
     if (turn === undefined) return new ResponsesEncoder(new Resource(served, echo), toolbox, put, { status, shows })
     const store = (items: readonly ItemText[]) => {
@@ -151,9 +151,13 @@ class ResponsesExchange implements Exchange {
   }
 
   private store(items: readonly ItemText[]): void {
-    const named = items.filter(({ id }) => id !== '')
-    this.itemStore?.put(this.caller.organization, named)
+    this.itemStore?.put(this.caller.organization, items.filter(hasId))
   }
+}
+
+/** Items of a provider's own tools may have none: nobody can refer to them. */
+function hasId({ id }: ItemText): boolean {
+  return id !== ''
 }
 
 /** The stream of a turn that only prepares the next one: no provider is asked, and the answer is empty. */

@@ -368,7 +368,7 @@ export class ResponsesEncoder implements TurnEncoder {
 
   private complete(usage: Usage): string {
     const items = this.done.all(this.hasOrder)
-    this.store?.(items.filter(({ id }) => id !== '').map(({ id, json }) => ({ id, json })))
+    this.store?.(items.map(({ id, json }) => ({ id, json })))
     const output = items.map(({ json }) => json).join()
     return this.lines.event(
       LAST[this.ending.status],

@@ -3,10 +3,11 @@
 import { describe, expect, test } from 'bun:test'
 import type { FinishReason, StreamEvent } from '../../../src/core/event.ts'
 import { ProviderError } from '../../../src/core/provider-error.ts'
+import { readRequestBody } from '../../../src/wire/request-body.ts'
 import { jsonInside } from '../../../src/wire/sse.ts'
 import { checkResponsesStream } from '../../laws/responses-grammar.ts'
 import { Encoding } from '../../support/encoding.ts'
-import { accept, plain, SERVED, saying, streamed } from './setting.ts'
+import { accept, CALLER, dialect, plain, SERVED, saying, streamed } from './setting.ts'
 
 const start = (index: number, name = 'f'): StreamEvent => ({ type: 'tool-start', index, callId: `call_${index}`, name })
 const delta = (index: number, json: string): StreamEvent => ({ type: 'tool-delta', index, json })
@@ -188,4 +189,22 @@ test('of each usage figure the last one counts', () => {
     output_tokens_details: { reasoning_tokens: 20 },
     total_tokens: 130,
   })
+})
+
+test('a turn on a socket hears of all items, also of those without an id', () => {
+  const made: string[] = []
+  const turn = {
+    ...{ previousResponseId: null, earlier: undefined, read() {}, encodes() {} },
+    made: (items: readonly { readonly json: string }[]) => made.push(...items.map(({ json }) => json)),
+  }
+  const bytes = Buffer.from(JSON.stringify({ model: 'm', input: 'hi' }))
+  const exchange = dialect.readTurn(readRequestBody(bytes, dialect.unparsed), CALLER, turn)
+  if (exchange instanceof Promise) throw new Error('an item was looked up')
+  const encoder = exchange.encoder(SERVED, { soFar: { input: 1, output: 1 } })
+  const value = { type: 'web_search_call', status: 'completed' }
+  encoder.start()
+  encoder.own?.({ type: 'own', part: 'block', value, index: 0 }, false)
+  encoder.own?.({ type: 'own', part: 'stop', value, index: 0 }, false)
+  encoder.end('stop', { input: 1, output: 1 })
+  expect(made).toEqual([JSON.stringify(value)])
 })
