@@ -45,7 +45,7 @@ export const limits = object(
         },
         {
           description:
-            'Spend limits, at least one of `day`, `month` and `total`. ' +
+            'Spend limits, at least one of `day`, `month` and `total`, in days and months of UTC. ' +
             'The smallest amount above 0 is a micro-dollar, 0.000001',
           minProperties: 1,
         },
