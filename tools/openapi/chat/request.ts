@@ -150,7 +150,11 @@ const messages: Components = {
         arguments: optional(Type.String(), 'The arguments as JSON text. A call without arguments has `{}`.'),
       }),
     },
-    { description: 'A call of a function.' },
+    {
+      description:
+        'A call of a function. If the operator set [`tools`](native.md), also one of a tool that takes a text: ' +
+        '`type: custom` with `custom: {name, input}`.',
+    },
   ),
 }
 
@@ -165,7 +169,9 @@ const tools: Components = {
       function: optional(Type.Object(FUNCTION_FIELDS)),
     }),
     description:
-      'Accepted without effect: a tool of any other type is dropped, because most providers have no counterpart.',
+      'Accepted without effect: a tool of any other type is dropped, because most providers have no counterpart. If ' +
+      'the operator set [`tools`](native.md), `type: custom` with `custom: {name, description, format}` is a tool ' +
+      'whose calls have a text instead of arguments.',
     'x-weir-ignored': true,
   },
   ChatTool: anyOf([ref('ChatFunctionTool'), ref('ChatOtherTool')], 'A tool.'),

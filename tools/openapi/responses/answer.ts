@@ -1,18 +1,21 @@
 /** The schemas of a Responses answer: output items, usage and the response resource. */
 
 import { type TSchema, Type } from '@sinclair/typebox'
-import { anyObject, type Components, choice, count, id, oneOf, orNull, ref } from '../schema-parts.ts'
+import { anyObject, anyOf, type Components, choice, count, id, oneOf, orNull, ref } from '../schema-parts.ts'
+import { OWN_CALLS } from './own-items.ts'
 
 const noItems = (description: string) => Type.Array(Type.Unknown(), { maxItems: 0, description })
 const always = (value: boolean | number | string) => Type.Literal(value)
 
-const status = oneOf('in_progress', 'completed')
+const status = oneOf('in_progress', 'completed', 'incomplete')
 
 const items: Components = {
   OutputText: Type.Object(
     {
       type: Type.Literal('output_text'),
-      annotations: noItems('Always empty.'),
+      annotations: Type.Array(anyObject('As the provider sent it.'), {
+        description: "Empty, but for citations of OpenAI's own tools that pass.",
+      }),
       logprobs: noItems('Always empty.'),
       text: Type.String({ description: 'The text. A refusal is text, too.' }),
     },
@@ -29,7 +32,7 @@ const items: Components = {
         description: 'One text; none while the item is in progress.',
       }),
     },
-    { description: 'The message of the model. An answer has at most one.' },
+    { description: "The message of the model. An answer has at most one, unless it has items of OpenAI's own tools." },
   ),
   OutputCall: Type.Object(
     {
@@ -42,6 +45,25 @@ const items: Components = {
       namespace: Type.Optional(Type.String({ minLength: 1, description: 'The namespace of the tool, if it has one.' })),
     },
     { description: 'A call that the model asks for. The caller runs it.' },
+  ),
+  OutputCustomCall: Type.Object(
+    {
+      id: id('ctc_', 'The id of the item. Not the `call_id`.'),
+      type: Type.Literal('custom_tool_call'),
+      status,
+      input: Type.String({ description: 'The text.' }),
+      call_id: Type.String({ minLength: 1, description: 'The id, for the item with the output.' }),
+      name: Type.String({ minLength: 1 }),
+      namespace: Type.Optional(Type.String({ minLength: 1, description: 'The namespace of the tool, if it has one.' })),
+    },
+    { description: 'A call of a tool that takes a text. The caller runs it.' },
+  ),
+  OutputOwnItem: Type.Object(
+    { type: oneOf(...OWN_CALLS) },
+    {
+      description:
+        "What a tool of OpenAI's own did, as the provider sent it ([native mode](native.md#tools-of-openai)).",
+    },
   ),
   SummaryText: Type.Object(
     { type: Type.Literal('summary_text'), text: Type.String() },
@@ -77,8 +99,10 @@ const items: Components = {
     {
       message: 'OutputMessage',
       function_call: 'OutputCall',
+      custom_tool_call: 'OutputCustomCall',
       reasoning: 'OutputReasoning',
       compaction: 'OutputCompaction',
+      ...Object.fromEntries(OWN_CALLS.map((type) => [type, 'OutputOwnItem'])),
     },
     'An item of the output, by its type.',
   ),
@@ -110,6 +134,8 @@ const echoedTool = Type.Object({
   strict: orNull(Type.Boolean()),
 })
 
+const echoedOther = Type.Object({ type: Type.Unsafe({ type: 'string', not: { const: 'function' } }) })
+
 /** A response with what changes between its states. */
 function resource(
   state: Readonly<Record<'object' | 'completed_at' | 'status' | 'output' | 'usage', TSchema>>,
@@ -124,10 +150,13 @@ function resource(
       status: state.status,
       background: always(false),
       error: Type.Null(),
-      incomplete_details: Type.Null(),
+      incomplete_details: orNull(
+        Type.Object({ reason: oneOf('max_output_tokens', 'content_filter') }),
+        'Why the answer is incomplete, if the operator set [`status`](native.md).',
+      ),
       instructions: orNull(Type.String(), 'As in the request.'),
       max_output_tokens: orNull(Type.Integer({ minimum: 1 }), 'As in the request.'),
-      max_tool_calls: Type.Null(),
+      max_tool_calls: orNull(Type.Integer({ minimum: 1 }), "As in the request, with OpenAI's own tools that pass."),
       model: Type.String({ minLength: 1, description: 'The public name of the model that answers.' }),
       output: state.output,
       parallel_tool_calls: always(true),
@@ -144,8 +173,15 @@ function resource(
       store: always(false),
       temperature: Type.Number({ minimum: 0, maximum: 2, description: 'As in the request; 1 without it.' }),
       text: Type.Object({ format: Type.Object({ type: always('text') }) }),
-      tool_choice: oneOf('auto', 'none', 'required'),
-      tools: Type.Array(echoedTool, { description: 'The functions of the request outside of namespaces.' }),
+      tool_choice: anyOf([
+        oneOf('auto', 'none', 'required'),
+        anyObject("A forced tool of OpenAI's own that passes, as in the request."),
+      ]),
+      tools: Type.Array(anyOf([echoedTool, echoedOther]), {
+        description:
+          'The functions of the request outside of namespaces. Then, if they pass, tools that take a text, ' +
+          "OpenAI's own, without credentials, and namespaces.",
+      }),
       top_logprobs: always(0),
       top_p: Type.Number({ minimum: 0, maximum: 1, description: 'As in the request; 1 without it.' }),
       truncation: oneOf('auto', 'disabled'),
@@ -158,7 +194,7 @@ function resource(
 
 const completed = {
   completed_at: count('Unix seconds.'),
-  status: always('completed'),
+  status: oneOf('completed', 'incomplete'),
   usage: ref('ResponsesUsage'),
 }
 
@@ -174,7 +210,8 @@ const resources: Components = {
           'message if there is neither text nor calls.',
       }),
     },
-    'A whole answer of Responses. `status` is `completed` also if the output limit or a filter ended the answer.',
+    'A whole answer of Responses. `status` is `completed` also if the output limit or a filter ended the answer, ' +
+      'unless the operator set [`status`](native.md).',
   ),
   CompactionResponse: resource(
     {

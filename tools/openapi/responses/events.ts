@@ -1,7 +1,8 @@
 /** The schemas of the events of a Responses stream. */
 
 import { type TProperties, Type } from '@sinclair/typebox'
-import { type Components, choice, count, ref } from '../schema-parts.ts'
+import { type Components, choice, count, oneOf, ref } from '../schema-parts.ts'
+import { OWN_EVENTS } from './own-items.ts'
 
 const outputIndex = count('The index of the item in the output of the stream, from 0 on.')
 const contentIndex = Type.Literal(0)
@@ -64,6 +65,21 @@ const events = {
     { ...ofCall, name: Type.String({ minLength: 1 }), arguments: Type.String() },
     'The whole arguments.',
   ],
+  'response.custom_tool_call_input.delta': [
+    'CustomToolCallInputDeltaEvent',
+    { ...ofCall, delta: Type.String({ minLength: 1 }) },
+    'The next piece of the text of a call.',
+  ],
+  'response.custom_tool_call_input.done': [
+    'CustomToolCallInputDoneEvent',
+    { ...ofCall, input: Type.String() },
+    'The whole text of the call.',
+  ],
+  'response.output_text.annotation.added': [
+    'OutputTextAnnotationAddedEvent',
+    { ...ofText, annotation_index: count('The index of the annotation, from 0 on.'), annotation: Type.Object({}) },
+    "A citation of OpenAI's own tools.",
+  ],
   'response.reasoning_summary_part.added': [
     'ReasoningSummaryPartAddedEvent',
     { ...ofSummary, part: ref('SummaryText') },
@@ -94,13 +110,32 @@ const events = {
     { response: ref('Response') },
     'The last event, with the whole response. A stream that ends without it was cut.',
   ],
+  'response.incomplete': [
+    'ResponseIncompleteEvent',
+    { response: ref('Response') },
+    'The last event of an answer that is incomplete, if the operator set [`status`](native.md).',
+  ],
 } as const
 
-const names = Object.fromEntries(Object.entries(events).map(([type, [name]]) => [type, name]))
+const names = {
+  ...Object.fromEntries(Object.entries(events).map(([type, [name]]) => [type, name])),
+  ...Object.fromEntries(OWN_EVENTS.map((type) => [type, 'OwnToolEvent'])),
+}
 
 export const responsesStreamComponents: Components = {
   ...Object.fromEntries(
     Object.entries(events).map(([type, [name, fields, description]]) => [name, event(type, fields, description)]),
+  ),
+  OwnToolEvent: Type.Object(
+    {
+      type: oneOf(...OWN_EVENTS),
+      sequence_number: count('0 for the first event, and 1 more for each that follows.'),
+      output_index: outputIndex,
+    },
+    {
+      description:
+        "What a tool of OpenAI's own does, as the provider sent it ([native mode](native.md#tools-of-openai)).",
+    },
   ),
   ResponsesEvent: choice(
     'type',

@@ -15,12 +15,17 @@ import {
   ref,
   requestBody,
 } from '../schema-parts.ts'
+import { OWN_CALLS, OWN_RESULTS } from './own-items.ts'
+
+const OWN_ITEM_TYPES = [...OWN_CALLS, ...OWN_RESULTS]
 
 const cache = optional(
   ref('CacheControl'),
   'Marks the end of a prefix to cache. A model whose `prompt_cache` does not allow it is a 400 ' +
     '`unsupported_cache_control`.',
 )
+
+const NATIVE_TOOLS = 'Without effect unless the operator set [`tools`](native.md#tools-of-openai).'
 
 const TEXT_TYPES = ['input_text', 'output_text', 'text']
 
@@ -163,6 +168,32 @@ const items: Components = {
     },
     { description: 'How much the model thinks, and what the caller sees of it.' },
   ),
+  ResponsesInputCustomCall: Type.Object(
+    {
+      type: Type.Literal('custom_tool_call'),
+      call_id: Type.Optional(Type.Unknown({ description: 'The id, which the output names.' })),
+      name: Type.Optional(Type.Unknown()),
+      namespace: Type.Optional(Type.Unknown({ description: 'The namespace of the tool, if it has one.' })),
+      input: Type.Optional(Type.Unknown({ description: 'The text.' })),
+    },
+    { description: `A call of a tool that takes a text. ${NATIVE_TOOLS}` },
+  ),
+  ResponsesInputCustomOutput: Type.Object(
+    {
+      type: Type.Literal('custom_tool_call_output'),
+      call_id: Type.Optional(Type.Unknown({ description: 'The call that this is the output of.' })),
+      output: Type.Optional(Type.Unknown({ description: 'Text or parts.' })),
+    },
+    { description: `The output of such a call. ${NATIVE_TOOLS}` },
+  ),
+  ResponsesInputOwnItem: Type.Object(
+    { type: oneOf(...OWN_ITEM_TYPES) },
+    {
+      description:
+        `An item of OpenAI's own tools, as an answer had it, or what its caller answers. ${NATIVE_TOOLS} ` +
+        'Other providers than those of the Responses API never get it.',
+    },
+  ),
   ResponsesOtherItem: {
     ...Type.Object({ type: Type.Unsafe({ type: 'string', not: { enum: knownItems() } }) }),
     description: 'Accepted without effect: items of all other types are skipped.',
@@ -178,6 +209,9 @@ const items: Components = {
       'ResponsesCompactionTrigger',
       'ResponsesAdditionalTools',
       'ResponsesInputReasoning',
+      'ResponsesInputCustomCall',
+      'ResponsesInputCustomOutput',
+      'ResponsesInputOwnItem',
       'ResponsesOtherItem',
     ].map(ref),
     'An item of the input, by its `type`.',
@@ -187,7 +221,8 @@ const items: Components = {
 function knownItems(): readonly string[] {
   return [
     ...['message', 'function_call', 'function_call_output', 'item_reference', 'compaction', 'compaction_summary'],
-    ...['compaction_trigger', 'additional_tools', 'reasoning'],
+    ...['compaction_trigger', 'additional_tools', 'reasoning', 'custom_tool_call', 'custom_tool_call_output'],
+    ...OWN_ITEM_TYPES,
   ]
 }
 
@@ -207,12 +242,28 @@ const tools: Components = {
         'namespace within a namespace is dropped.',
     },
   ),
+  ResponsesCustomTool: Type.Object(
+    {
+      type: Type.Literal('custom'),
+      name: Type.Optional(Type.Unknown({ description: 'The name that the model calls.' })),
+      description: Type.Optional(Type.Unknown({ description: 'What the tool does, for the model.' })),
+      format: Type.Optional(
+        Type.Unknown({ description: '`{"type": "text"}`, or a grammar with its `syntax` and `definition`.' }),
+      ),
+    },
+    { description: `A tool whose calls have a text instead of arguments. ${NATIVE_TOOLS}` },
+  ),
   ResponsesOtherTool: {
-    ...Type.Object({ type: Type.Unsafe({ type: 'string', not: { enum: ['function', 'namespace'] } }) }),
-    description: 'Accepted without effect: tools of all other types are dropped.',
+    ...Type.Object({ type: Type.Unsafe({ type: 'string', not: { enum: ['function', 'namespace', 'custom'] } }) }),
+    description:
+      "A tool of OpenAI's own, such as `web_search`. It goes as it came to providers of the Responses API if the " +
+      'operator set [`tools`](native.md#tools-of-openai), and is dropped otherwise.',
     [IGNORED]: true,
   },
-  ResponsesTool: anyOf(['ResponsesFunctionTool', 'ResponsesNamespaceTool', 'ResponsesOtherTool'].map(ref), 'A tool.'),
+  ResponsesTool: anyOf(
+    ['ResponsesFunctionTool', 'ResponsesNamespaceTool', 'ResponsesCustomTool', 'ResponsesOtherTool'].map(ref),
+    'A tool.',
+  ),
 }
 
 const body = requestBody(
@@ -234,13 +285,16 @@ const body = requestBody(
         Type.Unsafe({
           type: 'object',
           additionalProperties: true,
-          description: 'Accepted without effect: a forced tool.',
+          description: "Accepted without effect: a forced tool, unless it is one of OpenAI's own that passes.",
           [IGNORED]: true,
         }),
       ]),
       '`required`: the model must call a tool. `none`: it must not. `auto` is the default.',
     ),
-    parallel_tool_calls: ignored('Answers always have `true`.', optional(Type.Boolean())),
+    parallel_tool_calls: ignored(
+      "Answers always have `true`. With OpenAI's own tools or namespaces it passes to providers of the same API.",
+      optional(Type.Boolean()),
+    ),
     reasoning: nativeOnly(
       'Unless the operator set [`reasoning`](native.md#how-much-a-model-thinks): then every provider gets it, and ' +
         'a wrong value is a 400.',
@@ -261,7 +315,7 @@ const body = requestBody(
       'Nothing can be added to an answer, but `reasoning.encrypted_content` if the operator set ' +
       '[`reasoning`](native.md#thoughts).',
     context_management: 'Send a `compaction_trigger` item instead.',
-    max_tool_calls: 'The caller runs the tools.',
+    max_tool_calls: "The caller runs the tools. With OpenAI's own, it passes with them.",
     top_logprobs: 'Answers have no log probabilities.',
     safety_identifier: 'It is not passed on.',
     prompt_cache_options: 'They are not passed on.',
