@@ -227,7 +227,7 @@ function nameOf([file, from, to]: Mutant): string {
   return `${file}: '${from}' → '${to}'`
 }
 
-/** Returns the mutants that are not detected, and those whose text is not in the source exactly once. */
+/** Returns the mutants that are not detected. */
 async function survivors(subject: Subject): Promise<string[]> {
   const left = [...listed[subject]]
   const alive: string[] = []
@@ -236,10 +236,6 @@ async function survivors(subject: Subject): Promise<string[]> {
       const [file, from, to] = mutant
       const path = join(directory, 'src/ledger', file)
       const text = readFileSync(path, 'utf8')
-      if (text.split(from).length !== 2) {
-        alive.push(`${file}: '${from}' does not occur exactly once`)
-        continue
-      }
       writeFileSync(
         path,
         text.replace(from, () => to),
@@ -266,6 +262,13 @@ const NAMES: readonly (readonly [Subject, string])[] = [
 ]
 
 describe('mutants', () => {
+  test('each is in the source exactly once', () => {
+    const lost = Object.values(listed)
+      .flat()
+      .filter(([file, from]) => readFileSync(join(ROOT, 'src/ledger', file), 'utf8').split(from).length !== 2)
+    expect(lost.map(nameOf)).toEqual([])
+  })
+
   for (const [subject, name] of NAMES) {
     test(
       `all ${listed[subject].length} of ${name} are detected`,

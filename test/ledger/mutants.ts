@@ -289,6 +289,7 @@ export const memoryMutants: readonly Mutant[] = [
 ]
 
 const NODE = 'redis/redis-ledger.ts'
+const UPKEEP = 'redis/node-upkeep.ts'
 const DELIVERY = 'redis/delivery/settlement-sender.ts'
 const CANCELLATIONS = 'redis/delivery/cancellations.ts'
 const RESTORATION = 'redis/recovery/restoration.ts'
@@ -320,7 +321,7 @@ export const nodeMutants: readonly Mutant[] = [
     "else breaker.failed()\n    }\n    return 'settled'",
     "else this.outbox.taken(id, organization, first.epoch)\n    }\n    return 'settled'",
   ],
-  [NODE, 'await this.delivery.sendSome()', ''],
+  [UPKEEP, 'await this.delivery.sendSome()', ''],
   [CANCELLATIONS, 'this.pending.delete(id)\n        this.acknowledged', 'this.acknowledged'],
   [CANCELLATIONS, 'await this.link.store.cancel(account, id)', ''],
 ]
@@ -359,11 +360,11 @@ export const restoreMutants: readonly Mutant[] = [
   [ENTER, 'record[NODE_EPOCH], record[NODE_GIVEN] = epoch, 0', 'record[NODE_EPOCH] = epoch'],
   [EPOCH_ROWS, 'if (one?.number !== undefined) again.run(one.number)', 'if (one?.number !== undefined) continue'],
   [EPOCH_ROWS, 'for (const id of absorb) gone', 'for (const id of []) gone'],
-  ['redis/outbox/outbox.ts', ' && isIn(mark.organization, mark.epoch)', ''],
+  ['redis/outbox/outbox.ts', ' && isIn(fate.organization, fate.epoch)', ''],
   [RECONCILE, 'if (state?.isOpen === true) {', 'if (false) {'],
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
-  [NODE, 'this.restoration.doubt(lostMs)', ''],
-  [NODE, 'link.onLost(() => this.restoration.doubt(link.lostMs))', ''],
+  [UPKEEP, 'this.restoration.doubt(lostMs)', ''],
+  [UPKEEP, 'link.onLost(() => restoration.doubt(link.lostMs))', ''],
   [DELIVERY, 'if (!pending.wasSent) return await', 'return await'],
   [RESTORATION, 'if (complete) epochs.enter(organization, epoch)', ''],
   [RESTORATION, 'await this.register(organization)', ''],
