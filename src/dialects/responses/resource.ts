@@ -206,7 +206,8 @@ function instructionsLine(repeated: Repeated): string {
 
 function toolsLine(repeated: Repeated): string {
   const { arena, own, toolsFrom: from, toolsTo: to, takesFree } = repeated
-  const line = () => lineOf(toolsText(repeated))
+  // Outside of strings the caller's JSON may have line ends.
+  const line = () => lineOf(toolsText(repeated).replace(/[\n\r]+/g, ' '))
   if (to - from <= TEXT_BYTES_MAX || own?.tools.length) return line()
   return repeatedLines.of(takesFree ? FREE_TOOLS_LINE : TOOLS_LINE, arena, from, to, line)
 }
