@@ -45,7 +45,7 @@ const NONE: readonly ReportedLimit[] = []
 export function reportedLimits(headers: ResponseHeaders): readonly ReportedLimit[] {
   const fields = headers.limitFields ?? written(headers)
   if (fields.places.length === 0) return NONE
-  const values = new Values(fields)
+  values.read(fields)
   const requests = values.limit(REQUESTS, 'requests') ?? values.limit(UNNAMED, 'requests')
   const tokens = values.limit(TOKENS, 'tokens')
   if (requests !== undefined || tokens !== undefined) return listed(requests, tokens)
@@ -73,12 +73,14 @@ function written(headers: ResponseHeaders): LimitFields {
 
 /** Where the values of the fields are in the text. A field that is there twice has none. */
 class Values {
-  private readonly text: string
+  private text = ''
   private readonly from = new Int32Array(KINDS.length * PARTS.length)
   private readonly to = new Int32Array(KINDS.length * PARTS.length)
 
-  constructor({ text, places }: LimitFields) {
+  read({ text, places }: LimitFields): void {
     this.text = text
+    this.from.fill(0)
+    this.to.fill(0)
     for (let at = 0; at + 2 < places.length; at += 3) {
       const start = places[at] ?? 0
       const from = places[at + 1] ?? 0
@@ -92,11 +94,9 @@ class Values {
   limit(kind: number, unit: ReportedLimit['unit']): Reported | undefined {
     const at = kind * PARTS.length
     const remaining = this.number(at)
-    return remaining === undefined ? undefined : new Reported(unit, remaining, this.number(at + 1), this, at + 2)
-  }
-
-  value(place: number): string {
-    return this.text.slice(this.from[place], this.to[place])
+    if (remaining === undefined) return undefined
+    const [from = 0, to = 0] = [this.from[at + 2], this.to[at + 2]]
+    return new Reported(unit, remaining, this.number(at + 1), this.text, from, to)
   }
 
   private number(place: number): number | undefined {
@@ -109,7 +109,7 @@ class Values {
     for (; at < to; at++) {
       const digit = text.charCodeAt(at) - ZERO
       // A fraction, more digits than a double holds, or no number.
-      if (digit < 0 || digit > 9 || at - start > DIGITS_MAX) return numberIn(this.value(place))
+      if (digit < 0 || digit > 9 || at - start > DIGITS_MAX) return numberIn(text.slice(this.from[place], to))
       value = value * 10 + digit
     }
     return at > start ? value : undefined
@@ -131,18 +131,22 @@ function placeOf(text: string, start: number, length: number): number {
   return -1
 }
 
+/** Of one answer at a time. */
+const values = new Values()
+
 /** A limit with a time that is read only if the limit is nearly used up. */
 class Reported implements ReportedLimit {
   constructor(
     readonly unit: ReportedLimit['unit'],
     readonly remaining: number,
     readonly limit: number | undefined,
-    private readonly values: Values,
-    private readonly reset: number,
+    private readonly text: string,
+    private readonly from: number,
+    private readonly to: number,
   ) {}
 
   get resetMs(): number | undefined {
-    return durationMs(this.values.value(this.reset).trim())
+    return durationMs(this.text.slice(this.from, this.to).trim())
   }
 }
 

@@ -5,6 +5,7 @@
 
 import { parseArgs } from 'node:util'
 import { scriptFlags } from '../../scripts/script-flags.ts'
+import { idleNodes } from './idle-nodes.ts'
 import { ownScenarios } from './ledger-scenarios.ts'
 import { machine, openFilesMax } from './machine.ts'
 import { nativeScenarios } from './native-scenarios.ts'
@@ -23,6 +24,7 @@ const alone = {
   observed,
   price: priceMeasurements,
   limits: limitMeasurements,
+  'idle-nodes': idleNodes,
   ...socketScenarios,
   ...nativeScenarios,
 }

@@ -5,8 +5,13 @@
 
 import { OwnRoom } from '../../src/capacity/common-room.ts'
 import { Rooms } from '../../src/capacity/rooms.ts'
+import { WaitQueue } from '../../src/capacity/wait-queue.ts'
+import { Attempt } from '../../src/gateway/attempt.ts'
+import { Breaker } from '../../src/gateway/breaker.ts'
+import { RequestRoom } from '../../src/gateway/request-room.ts'
 import { reportedLimits } from '../../src/providers/retry-after.ts'
 import { ResponseHead } from '../../src/transport/response-head.ts'
+import { catalog, keyOf } from '../../test/catalog/fixture.ts'
 import type { Measurement } from './rounds.ts'
 
 /** The fastest of many short rounds is one that nothing else on the machine interrupted. */
@@ -70,13 +75,39 @@ export async function limitMeasurements(): Promise<readonly Measurement[]> {
       if (rooms.hear(TARGET, reportedLimits(new ResponseHead(bytes, 0, bytes.length)), 0, false)) known++
     return known
   }
-  const [taken = 0, parsed = 0, heard = 0] = fastest(take, parse, hear)
+  // The same configuration has limits of others, and requests may wait: this target has none.
+  const served = catalog()
+  const model = served.model('a')
+  if (model === undefined) throw new Error('the catalog of the tests has no model a')
+  const candidate = { model, target: { provider: 'free', model: 'm' } }
+  const breaker = new Breaker()
+  const queue = new WaitQueue({ waited: () => undefined, shed: () => undefined })
+  const capacity = { rooms, queue, maxWaitMs: 30_000, maxWaiting: 10_000, waitsForProviders: true }
+  const permit = breaker.enter(candidate.target)
+  if (permit === undefined) throw new Error('a target that was never called rests')
+  const plain = (count: number) => {
+    let entered = 0
+    for (let i = 0; i < count; i++) if (new Attempt(candidate, permit, true).grant === undefined) entered++
+    return entered
+  }
+  const unused = () => {
+    throw new Error('a target without limits has room')
+  }
+  const owner = { lacksRoom: unused, entered: unused, gaveUp: unused }
+  const room = new RequestRoom(capacity, breaker, keyOf(served), false, unused, owner)
+  const unlimited = (count: number) => {
+    let entered = 0
+    for (let i = 0; i < count; i++) if (room.enter(candidate, permit, true) instanceof Attempt) entered++
+    return entered
+  }
+  const [taken = 0, parsed = 0, heard = 0, bare = 0, entered = 0] = fastest(take, parse, hear, plain, unlimited)
   rooms.close()
   const row = (name: string, value: number, valueMax: number): Measurement => ({
     ...{ name, unit: 'µs', valueMax, figures: [{ gateway: 'weir', value }] },
   })
   return [
     row("a provider's three limits, for a request that does not wait: taken and given back", taken, 1),
+    row('the queue, for a request whose target has no limits', entered - bare, 0.1),
     row('what a provider reports of its limits with an answer: read', heard - parsed, 1),
   ]
 }
