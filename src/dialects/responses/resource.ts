@@ -181,13 +181,14 @@ function writeFunctions(json: JsonBuilder, tools: ToolList): void {
   }
 }
 
-/** The tools as text. */
+/** The tools as text on one line: the caller's JSON may have line ends outside of strings. */
 function toolsText(echo: Repeated): string {
   if (!hasTools(echo)) return '[]'
   const json = new JsonBuilder(echo.arena, AROUND_ENTRY * echo.tools.end)
   writeTools(json, echo)
   const whole = json.take()
-  return typeof whole === 'string' ? whole : whole.joined().toString('utf8')
+  const text = typeof whole === 'string' ? whole : whole.joined().toString('utf8')
+  return text.replace(/[\n\r]+/g, ' ')
 }
 
 function instructionsText({ arena, instructionsFrom, instructionsTo }: Repeated): string {
@@ -206,8 +207,7 @@ function instructionsLine(repeated: Repeated): string {
 
 function toolsLine(repeated: Repeated): string {
   const { arena, own, toolsFrom: from, toolsTo: to, takesFree } = repeated
-  // Outside of strings the caller's JSON may have line ends.
-  const line = () => lineOf(toolsText(repeated).replace(/[\n\r]+/g, ' '))
+  const line = () => lineOf(toolsText(repeated))
   if (to - from <= TEXT_BYTES_MAX || own?.tools.length) return line()
   return repeatedLines.of(takesFree ? FREE_TOOLS_LINE : TOOLS_LINE, arena, from, to, line)
 }
