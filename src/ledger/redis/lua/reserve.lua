@@ -35,7 +35,6 @@ reap()
 
 -- Everything that can have an unknown version is read before the first write: then nothing is changed.
 open_accounts(accounts, shared)
-for a = 1, #accounts do advance_counters(accounts[a].scopes, accounts[a].limits, accounts[a]) end
 local ids, later_ids, granted, changed, holds, dropped = {}, {}, {}, {}, {}, {}
 for i = 1, #requests do
   requests[i] = read_request(requests[i], accounts)
@@ -43,6 +42,12 @@ for i = 1, #requests do
   if requests[i].turn > 0 then later_ids[#later_ids + 1] = ids[i] end
 end
 local reservations, earlier_holds = load_reservations(ids), load_holds(later_ids)
+-- A later turn changes counters that its own account may lack. They must not have advanced for a request of the call that
+-- changes nothing; without later turns that is the same, and costs less.
+local is_each_apart = #later_ids > 0
+for a = 1, is_each_apart and 0 or #accounts do
+  advance_counters(accounts[a].scopes, accounts[a].limits, accounts[a])
+end
 
 local counted
 -- How many counters there are.
@@ -224,18 +229,38 @@ end
 local NOTHING = {}
 for unit = 1, UNITS do NOTHING[unit] = 0 end
 
--- Releases all that a reservation has of its limits. Returns the scopes of its hold, and what undoes it.
-local function release(id, reservation, account)
-  local hold, copies = holds[id] or earlier_holds[id], {}
-  local own = hold and scopes_of(hold[2], account.windows) or {}
-  local own_limits = hold and limits_of(hold[2], account)
-  local function undo()
-    for scope, copy in pairs(copies) do
-      for i = 1, #copy do scope[i] = copy[i] end
+local function restore_list(list, copy)
+  for i = 1, #copy do list[i] = copy[i] end
+end
+
+-- Returns what undoes later changes of counters.
+local function undo_of(names)
+  local before = {}
+  for i = 1, #names do
+    local counter = counters[names[i]]
+    before[i] = { { unpack(counter.scope) }, { unpack(counter.ends) }, counter.kept, counter.limits, counter.windows }
+  end
+  return function()
+    for i = 1, #names do
+      local counter, was = counters[names[i]], before[i]
+      restore_list(counter.scope, was[1])
+      restore_list(counter.ends, was[2])
+      counter.kept, counter.limits, counter.windows = was[3], was[4], was[5]
     end
   end
-  for s = 1, 2 do copies[scopes[s]] = { unpack(scopes[s]) } end
-  for s = 3, #own do copies[own[s]] = { unpack(own[s]) } end
+end
+
+-- Releases all that a reservation has of its limits. Returns the scopes of its hold, and what undoes it.
+local function release(id, reservation, account)
+  local hold = holds[id] or earlier_holds[id]
+  local own = hold and scopes_of(hold[2], account.windows) or {}
+  local own_limits = hold and limits_of(hold[2], account)
+  local undo_own, first, second = undo_of(own.names or {}), { unpack(scopes[1]) }, { unpack(scopes[2]) }
+  local function undo()
+    undo_own()
+    restore_list(scopes[1], first)
+    restore_list(scopes[2], second)
+  end
   free(reservation, scopes, NOTHING, limits)
   correct(reservation, scopes, limits, NOTHING)
   if hold then
@@ -250,11 +275,21 @@ local function reserve(request)
   local id, key, reservation = request.id, request.account.key, reservations[request.id]
   limits, scopes, demand = request.account.limits, request.account.scopes, request.demand
   if reservation and reservation[STATE] ~= IS_LIVE then return { 'ended' } end
+  local undo_advance = function() end
+  if is_each_apart and scopes.names then
+    undo_advance = undo_of(scopes.names)
+    advance_counters(scopes, limits, request.account)
+  end
   if reservation and request.turn <= (reservation[TURN] or 0) then
-    return with_rates({ 'granted', exact(reservation[ADMITTED]) })
+    local reply = with_rates({ 'granted', exact(reservation[ADMITTED]) })
+    undo_advance()
+    return reply
   end
   local crowded = scopes.names and crowded_counter(request.account)
-  if crowded then return { 'crowded', crowded - 1 } end
+  if crowded then
+    undo_advance()
+    return { 'crowded', crowded - 1 }
+  end
 
   local released, undo
   if reservation then released, undo = release(id, reservation, request.account) end
@@ -268,13 +303,15 @@ local function reserve(request)
     local held, all = refused_held and 1 or 0, all_held and 1 or 0
     local reply = with_rates(with_room({ 'refused', scope, limit, wait, held, all, spent_of_refused() }))
     if undo then undo() end
+    undo_advance()
     return reply
   end
 
   -- All checks are done; only changes follow.
   if released then
     change_counters(released)
-    holds[id], dropped[#dropped + 1] = nil, id
+    -- Both: a third turn in this call must not release it again.
+    holds[id], earlier_holds[id], dropped[#dropped + 1] = nil, nil, id
   end
   reservation = empty_reservation()
   reservation[TURN] = request.turn
