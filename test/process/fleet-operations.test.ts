@@ -107,7 +107,8 @@ test('a fleet is started, reloaded, rolled out, drained and moved, and no reques
   await using stack = new AsyncDisposableStack()
   for (const node of [first, second, third]) stack.use(node)
   const all = ['gateway-1 ready', 'gateway-2 ready', 'gateway-3 ready']
-  await until(async () => Bun.deepEquals(await names(third), all))
+  // Each reloads those that it knows.
+  for (const node of [first, second, third]) await until(async () => Bun.deepEquals(await names(node), all))
   expect((await run(third, 'weir nodes')).match(/^gateway-[123] .*ready/gm)).toHaveLength(3)
   const balancer = new Balancer([first, second, third])
   await balancer.served(3)
@@ -139,6 +140,7 @@ test('a fleet is started, reloaded, rolled out, drained and moved, and no reques
 
   // Move: the new node, then the old one drains, and nobody has it any more.
   const fourth = stack.use(await Weir.ready(text('gateway-4', ['m', 'slow'])))
+  await until(async () => (await names(fourth)).includes('gateway-1 ready'))
   balancer.nodes.push(fourth)
   await balancer.served(3)
   const served = await send(first)
