@@ -14,6 +14,8 @@ import { Upstream } from '../support/upstream.ts'
 import { ALERT_SECRET, type TestWebhook, webhook } from '../support/webhook.ts'
 
 /** An answer of 3,000 tokens costs $0.30, and 4,096 are held for it. */
+/** The ledger is read for alerts in at most 2 % of the time, which is seldom under the load of other tests. */
+const LONGEST_MS = 600_000
 const PRICE = { input: 0, output: 100 }
 const USAGE = { prompt_tokens: 9, completion_tokens: 3000, total_tokens: 3009 }
 
@@ -52,75 +54,79 @@ async function until(gateway: Gateway, day: string, used: number): Promise<void>
   }
 }
 
-test.each(['embedded', 'redis'])('%s: at 60 % of the limit, on all nodes, until it is raised', async (kind) => {
-  using hook = webhook()
-  await using redis = await RedisServer.start()
-  await using upstream = await Upstream.start()
-  const ledger = kind === 'redis' ? { ledger: { redis: redis.url } } : {}
-  await using gateway = await start(upstream, hook, ledger)
-  for (let i = 0; i < 2; i++) expect((await say(gateway, '/v1/chat/completions')).status).toBe(200)
-  await until(gateway, 'ok', 600_000)
-  const refused = await say(gateway, '/v1/chat/completions')
-  expect([refused.status, refused.header('x-should-retry')]).toEqual([429, 'false'])
-  expect(JSON.parse(refused.text).error).toMatchObject({
-    code: 'insufficient_quota',
-    message: expect.stringMatching(
-      /^This request may cost \$0\.4096, more than is left of the daily .* at most 4000 tokens it passes now\.$/,
-    ),
-  })
-  const messages = await say(gateway, '/anthropic/v1/messages', { max_tokens: 4001 })
-  expect(JSON.parse(messages.text)).toMatchObject({
-    error: { type: 'rate_limit_error', message: expect.stringMatching(/ at most 4000 tokens it passes now\.$/) },
-  })
+test.each(['embedded', 'redis'])(
+  '%s: at 60 % of the limit, on all nodes, until it is raised',
+  async (kind) => {
+    using hook = webhook()
+    await using redis = await RedisServer.start()
+    await using upstream = await Upstream.start()
+    const ledger = kind === 'redis' ? { ledger: { redis: redis.url } } : {}
+    await using gateway = await start(upstream, hook, ledger)
+    for (let i = 0; i < 2; i++) expect((await say(gateway, '/v1/chat/completions')).status).toBe(200)
+    await until(gateway, 'ok', 600_000)
+    const refused = await say(gateway, '/v1/chat/completions')
+    expect([refused.status, refused.header('x-should-retry')]).toEqual([429, 'false'])
+    expect(JSON.parse(refused.text).error).toMatchObject({
+      code: 'insufficient_quota',
+      message: expect.stringMatching(
+        /^This request may cost \$0\.4096, more than is left of the daily .* at most 4000 tokens it passes now\.$/,
+      ),
+    })
+    const messages = await say(gateway, '/anthropic/v1/messages', { max_tokens: 4001 })
+    expect(JSON.parse(messages.text)).toMatchObject({
+      error: { type: 'rate_limit_error', message: expect.stringMatching(/ at most 4000 tokens it passes now\.$/) },
+    })
 
-  const isRefusing = ({ type, status }: JsonObject) => type === 'spend.refusing' && status === 'firing'
-  const [alert] = await hook.until(1, isRefusing)
-  expect(alert).toMatchObject({ organization: 'acme', key: null, window: 'day', limit_usd: 1, spent_usd: 0.6 })
+    const isRefusing = ({ type, status }: JsonObject) => type === 'spend.refusing' && status === 'firing'
+    const [alert] = await hook.until(1, isRefusing)
+    expect(alert).toMatchObject({ organization: 'acme', key: null, window: 'day', limit_usd: 1, spent_usd: 0.6 })
 
-  const others = kind === 'redis' ? [await start(upstream, hook, ledger)] : []
-  try {
-    for (const node of [gateway, ...others]) {
-      await until(node, 'refusing', 600_000)
-      const status = (await (await admin(node, '/api/status')).json()) as JsonObject
-      expect(status).toMatchObject({
-        limits: { near: 0, refusing: 1 },
-        problems: [
-          {
-            ...{ level: 'error', kind: 'budget' },
-            message: expect.stringMatching(
-              /^spend\.day of acme refuses requests: \$0\.60 of \$1\.00 is spent\. It renews /,
-            ),
-          },
-        ],
-      })
-      const metrics = await (await admin(node, '/metrics')).text()
-      expect(metrics).toContain('weir_limit_refusing{organization="acme",key="",limit="spend.day"} 1\n')
-      expect(metrics).toContain('weir_limit_refusing{organization="acme",key="",limit="spend.month"} 0\n')
-      expect((await node.run('top', '--once')).stdout).toMatch(/^refusing +60% +acme +spend\.day/m)
+    const others = kind === 'redis' ? [await start(upstream, hook, ledger)] : []
+    try {
+      for (const node of [gateway, ...others]) {
+        await until(node, 'refusing', 600_000)
+        const status = (await (await admin(node, '/api/status')).json()) as JsonObject
+        expect(status).toMatchObject({
+          limits: { near: 0, refusing: 1 },
+          problems: [
+            {
+              ...{ level: 'error', kind: 'budget' },
+              message: expect.stringMatching(
+                /^spend\.day of acme refuses requests: \$0\.60 of \$1\.00 is spent\. It renews /,
+              ),
+            },
+          ],
+        })
+        const metrics = await (await admin(node, '/metrics')).text()
+        expect(metrics).toContain('weir_limit_refusing{organization="acme",key="",limit="spend.day"} 1\n')
+        expect(metrics).toContain('weir_limit_refusing{organization="acme",key="",limit="spend.month"} 0\n')
+        expect((await node.run('top', '--once')).stdout).toMatch(/^refusing +60% +acme +spend\.day/m)
+      }
+
+      expect((await say(gateway, '/v1/chat/completions', { max_tokens: 4000 })).status).toBe(200)
+      // Nine tenths are spent now.
+      const ask1001 = { input: 'Hi', messages: undefined, max_output_tokens: 1001 }
+      let dear = await say(gateway, '/v1/responses', ask1001)
+      // The answer arrives before it is settled.
+      while (dear.header('retry-after') !== undefined) dear = await say(gateway, '/v1/responses', ask1001)
+      expect(JSON.parse(dear.text).error.message).toMatch(/ at most 1000 tokens it passes now\.$/)
+      for (const node of [gateway, ...others]) {
+        await writeFile(node.configFile, (await readFile(node.configFile, 'utf8')).replace('"day": 1', '"day": 2'))
+        expect((await node.run('reload')).code).toBe(0)
+        await until(node, 'ok', 900_000)
+      }
+      expect((await say(gateway, '/v1/chat/completions')).status).toBe(200)
+      const [end] = await hook.until(1, ({ status }) => status === 'resolved')
+      expect([end?.['type'], end?.['id']]).toEqual(['spend.refusing', alert?.['id']])
+      for (const node of [...others, gateway]) await node.stop()
+      const received = hook.received.map(({ alert: { type, status } }) => `${type} ${status}`)
+      expect(received.sort()).toEqual(['spend.refusing firing', 'spend.refusing resolved'])
+    } finally {
+      for (const node of others) await node[Symbol.asyncDispose]()
     }
-
-    expect((await say(gateway, '/v1/chat/completions', { max_tokens: 4000 })).status).toBe(200)
-    // Nine tenths are spent now.
-    const ask1001 = { input: 'Hi', messages: undefined, max_output_tokens: 1001 }
-    let dear = await say(gateway, '/v1/responses', ask1001)
-    // The answer arrives before it is settled.
-    while (dear.header('retry-after') !== undefined) dear = await say(gateway, '/v1/responses', ask1001)
-    expect(JSON.parse(dear.text).error.message).toMatch(/ at most 1000 tokens it passes now\.$/)
-    for (const node of [gateway, ...others]) {
-      await writeFile(node.configFile, (await readFile(node.configFile, 'utf8')).replace('"day": 1', '"day": 2'))
-      expect((await node.run('reload')).code).toBe(0)
-      await until(node, 'ok', 900_000)
-    }
-    expect((await say(gateway, '/v1/chat/completions')).status).toBe(200)
-    const [end] = await hook.until(1, ({ status }) => status === 'resolved')
-    expect([end?.['type'], end?.['id']]).toEqual(['spend.refusing', alert?.['id']])
-    for (const node of [...others, gateway]) await node.stop()
-    const received = hook.received.map(({ alert: { type, status } }) => `${type} ${status}`)
-    expect(received.sort()).toEqual(['spend.refusing firing', 'spend.refusing resolved'])
-  } finally {
-    for (const node of others) await node[Symbol.asyncDispose]()
-  }
-})
+  },
+  LONGEST_MS,
+)
 
 test.each(['embedded', 'redis'])(
   '%s: a limit of 0 is refusing from its first refusal on, until it is raised',
@@ -165,4 +171,5 @@ test.each(['embedded', 'redis'])(
     await state('ok')
     expect(hook.received.map(({ alert: { type } }) => type)).toEqual(['spend.refusing', 'spend.refusing'])
   },
+  LONGEST_MS,
 )
