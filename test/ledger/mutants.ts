@@ -96,7 +96,7 @@ export const luaMutants: readonly Mutant[] = [
   [RESERVE, 'holds[id] or earlier_holds[id]', 'holds[id]'],
   [RESERVE, 'if undo then undo() end', ''],
   [RESERVE, 'change_counters(released)', ''],
-  [RESERVE, 'holds[id], dropped[#dropped + 1] = nil, id', 'holds[id] = nil'],
+  [RESERVE, 'holds[id], earlier_holds[id], dropped[#dropped + 1] = nil, nil, id', 'holds[id] = nil'],
   [RESERVE, '\nreap()\n', '\n'],
   [RESERVE, 'local held = unit ~= REQUESTS and', 'local held ='],
   [RESERVE, 'and scopes[s][LIVE] > 0', ''],

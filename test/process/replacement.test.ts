@@ -146,8 +146,8 @@ test.each([
   {
     what: 'is not ready in time',
     file: 'process/worker.ts',
-    from: "if (this.built === undefined) return ['is starting']",
-    to: "return ['waits for the test']",
+    from: "if (this.built === undefined) return { reasons: ['is starting'] }",
+    to: "return { reasons: ['waits for the test'] }",
     reason: 'it was not ready within 10 s: worker 0 waits for the test',
   },
   {
