@@ -42,8 +42,8 @@ for i = 1, #requests do
   if requests[i].turn > 0 then later_ids[#later_ids + 1] = ids[i] end
 end
 local reservations, earlier_holds = load_reservations(ids), load_holds(later_ids)
--- A later turn changes counters that its own account may lack. They must not have advanced for a request of the call that
--- changes nothing; without later turns that is the same, and costs less.
+-- A later turn changes counters that its own account may lack. They must not have advanced for a request of the call
+-- that changes nothing. Without later turns the replies are the same, and cost less.
 local is_each_apart = #later_ids > 0
 for a = 1, is_each_apart and 0 or #accounts do
   advance_counters(accounts[a].scopes, accounts[a].limits, accounts[a])
