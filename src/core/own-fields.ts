@@ -39,7 +39,7 @@ export interface OwnFields {
   readonly betas: readonly string[]
   /** Members of the body; of Responses, a dot is before a member of a member. */
   readonly members: JsonObject
-  /** Members that ask for what the API does anyway: nobody misses them. */
+  /** Members that ask for what the API does anyway: without them the answer is the same. */
   readonly defaults?: JsonObject | undefined
   readonly tools: readonly OwnTool[]
   /** All tools as the caller listed them, for providers that take them so; absent if the others are all there is. */

@@ -155,7 +155,7 @@ class ResponsesExchange implements Exchange {
   }
 }
 
-/** Items of a provider's own tools may have none: nobody can refer to them. */
+/** Items of a provider's own tools may have none, and no reference can name them then. */
 function hasId({ id }: ItemText): boolean {
   return id !== ''
 }
