@@ -43,13 +43,15 @@ const UPGRADE_REFUSED = 426
 
 /**
  * What one worker learns and the others should know: which targets rest after failures, which of their limits are
- * scarce, which target a conversation stays with, and of which model's tier it has warned.
+ * scarce, which target a conversation stays with, and of which model's tier it has warned. The supervisor adds how many
+ * nodes there are, if that is known.
  */
 export type PeerUpdate =
   | { readonly about: 'rest'; readonly rest: Rest }
   | { readonly about: 'room'; readonly room: ScarceRoom }
   | { readonly about: 'place'; readonly place: Place }
   | { readonly about: 'tier'; readonly model: string }
+  | { readonly about: 'fleet'; readonly nodes?: number | undefined }
 
 interface InferenceServiceOptions {
   readonly config: Config
@@ -155,6 +157,7 @@ export class InferenceService {
     this.rooms = new Rooms(room, (scarce) => publish({ about: 'room', room: scarce }))
     this.queue = new WaitQueue(this.figures)
     this.rooms.listen(this.queue)
+    if (config.ledger.kind === 'redis') this.rooms.shareAmong(undefined)
     this.useCapacity(config)
     this.exportSpans()
     const logged = (line: RequestLine) => log.request(fieldsOfLine(line), levelOf(line))
@@ -294,6 +297,7 @@ export class InferenceService {
     else if (update.about === 'room') this.rooms.receive(update.room)
     else if (update.about === 'place') this.affinity.receive(update.place)
     else if (update.about === 'tier') this.targetUsage.receiveTier(update.model)
+    else if (update.about === 'fleet') this.rooms.shareAmong(update.nodes)
   }
 
   /** The health of the ledger and of the key store, as far as it is known without asking them. */

@@ -51,8 +51,6 @@ export interface RoomSource {
   /** Places of concurrency that this process still holds; without a sign of it they are free after 20 s. */
   renew(held: readonly Amount[]): void
   report(reports: readonly RoomReport[]): void
-  /** How many processes take room there, as far as it is known. */
-  readonly processes: number
 }
 
 /** How long a process holds its places without a sign. */
@@ -206,8 +204,8 @@ export class CommonRoom {
   }
 
   /** Takes over what `spent` returned earlier. */
-  restore(spent: JsonObject | undefined): void {
-    for (const [name, value] of Object.entries(spent ?? {})) {
+  restore(spent: JsonObject): void {
+    for (const [name, value] of Object.entries(spent)) {
       if (!isObject(value)) continue
       const [window, used] = [numberOf(value['window']), numberOf(value['used'])]
       if (window !== undefined && used !== undefined) this.states.set(name, { ...newState(0, 0), window, used })
@@ -352,7 +350,6 @@ function windowEnd(kind: Meter['kind'], ms: number): number {
 
 /** Room within this process. */
 export class OwnRoom implements RoomSource {
-  readonly processes = 1
   private readonly room = new CommonRoom()
 
   take(asks: readonly Ask[], isLow: boolean): Promise<Taken> {

@@ -11,13 +11,11 @@ const SCRIPT = new StoredScript(`${clock}\n${lua}`)
 /** How long the first request waits for the connection. */
 const OPEN_MS_MAX = 1000
 const PREFIX = 'weir:{capacity}:'
-const PROCESSES = 'weir:{capacity}'
 
 export class RedisRoom implements RoomSource {
   private client: RedisClient | undefined
   private opening: Promise<void> | undefined
   private isClosed = false
-  processes = 1
   private readonly holder = crypto.randomUUID()
 
   constructor(private readonly place: RedisConfig) {}
@@ -65,8 +63,7 @@ export class RedisRoom implements RoomSource {
     const words = amounts.flatMap(({ meter, amount }) => [meter.kind, meter.limit, Math.floor(amount), 0, 0])
     const names = amounts.map(({ meter }) => meter.name)
     try {
-      const [processes] = await this.run(operation, names, false, words)
-      if (processes !== undefined) this.processes = Number(processes)
+      await this.run(operation, names, false, words)
     } catch {
       // Redis is away: places are free again after 20 s, and a rate by itself.
     }
@@ -82,9 +79,8 @@ export class RedisRoom implements RoomSource {
     await this.opening
     const { client } = this
     if (client?.status !== 'ready') throw new Error('Redis cannot be reached')
-    const keys = [...names.map((name) => PREFIX + name), ...(operation === 'renew' ? [PROCESSES] : [])]
-    const values = [operation, this.holder, isLow ? '1' : '0', ...words]
-    const reply = await SCRIPT.call(client, keys, values)
+    const keys = names.map((name) => PREFIX + name)
+    const reply = await SCRIPT.call(client, keys, [operation, this.holder, isLow ? '1' : '0', ...words])
     return Array.isArray(reply) ? reply.map(String) : []
   }
 }

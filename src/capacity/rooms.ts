@@ -207,6 +207,9 @@ const RETRY_MS_MIN = 20
 /** Others may give room back, and limits change: nothing is held to be empty for longer. */
 const RETRY_MS_MAX = 250
 
+/** A node that knows of no fleet takes 2 % of a limit while Redis is away: no more than it may hold in advance. */
+const NODES_UNKNOWN = 50
+
 export class Rooms implements Ticking, ReportedRoomsOwner {
   place = -1
   private readonly rooms = new Map<string, TargetRoom>()
@@ -216,6 +219,7 @@ export class Rooms implements Ticking, ReportedRoomsOwner {
   /** The configured limits of each target of the configuration. */
   private configured = new Map<string, readonly Meter[]>()
   private processes = 1
+  private nodes = 1
   private readonly source: StandbyRoom
   private readonly reported: ReportedRooms
 
@@ -224,9 +228,14 @@ export class Rooms implements Ticking, ReportedRoomsOwner {
     this.source = new StandbyRoom(
       source,
       () => [...this.held.values()],
-      () => this.processes,
+      () => this.nodes * this.processes,
     )
     this.reported = new ReportedRooms(this, publish)
+  }
+
+  /** `nodes`: how many share the limits; undefined if that is not known. */
+  shareAmong(nodes: number | undefined): void {
+    this.nodes = nodes ?? NODES_UNKNOWN
   }
 
   /**
@@ -319,7 +328,7 @@ export class Rooms implements Ticking, ReportedRoomsOwner {
 
   /** Other processes take room, too. */
   get isShared(): boolean {
-    return this.source.processes > 1
+    return this.nodes * this.processes > 1 && !this.source.isAlone
   }
 
   take(asks: readonly Ask[], isLow: boolean): Promise<Taken> {
@@ -348,7 +357,7 @@ export class Rooms implements Ticking, ReportedRoomsOwner {
   private renew(): void {
     this.renewedMs = performance.now()
     const held = [...this.held.values()].filter(({ meter }) => meter.kind === 'concurrency')
-    this.source.renew(held.map(({ meter, places }) => ({ meter, amount: places })))
+    if (held.length > 0) this.source.renew(held.map(({ meter, places }) => ({ meter, amount: places })))
   }
 
   /** The process ends: gives back what it holds for requests to come. */

@@ -19,9 +19,8 @@ interface HeldNow {
 
 interface Standby {
   readonly room: CommonRoom
-  /** Of each meter the part of this process. */
-  readonly parts: Map<string, number>
-  readonly processes: number
+  /** What was left of money when the room was lost, by meter. */
+  readonly lefts: Map<string, number>
   /** Money that was spent here, by meter. */
   readonly spent: Map<string, { readonly meter: Meter; readonly amount: number }>
   lookedMs: number
@@ -33,13 +32,13 @@ export class StandbyRoom implements RoomSource {
   constructor(
     private readonly source: RoomSource,
     private readonly held: () => readonly HeldNow[],
-    /** Of this node. */
-    private readonly ofNode: () => number,
+    /** Among how many processes the limits are divided meanwhile. */
+    private readonly processes: () => number,
   ) {}
 
-  /** With whom the room is shared; while it cannot be reached each process is alone. */
-  get processes(): number {
-    return this.standby === undefined ? Math.max(this.source.processes, this.ofNode()) : 1
+  /** While the room cannot be reached, each process is alone. */
+  get isAlone(): boolean {
+    return this.standby !== undefined
   }
 
   async take(asks: readonly Ask[], isLow: boolean): Promise<Taken> {
@@ -50,7 +49,7 @@ export class StandbyRoom implements RoomSource {
       } catch {
         // Redis is away: the ledger reports that.
         this.standby ??= this.standIn()
-        return takeHere(this.standby, asks, isLow)
+        return this.takeHere(this.standby, asks, isLow)
       }
     }
     const nowMs = performance.now()
@@ -58,43 +57,44 @@ export class StandbyRoom implements RoomSource {
       standby.lookedMs = nowMs
       void this.look()
     }
-    return takeHere(standby, asks, isLow)
+    return this.takeHere(standby, asks, isLow)
   }
 
   give(amounts: readonly Amount[]): void {
     const { standby } = this
     if (standby === undefined) return this.source.give(amounts)
     standby.room.give(
-      amounts.map(({ meter, amount }) => ({ meter: partOf(standby, meter), amount })),
+      amounts.map(({ meter, amount }) => ({ meter: this.partOf(standby, meter), amount })),
       HOLDER,
     )
     for (const { meter, amount } of amounts) spend(standby, meter, -amount)
   }
 
   renew(held: readonly Amount[]): void {
-    if (this.standby === undefined) this.source.renew(held)
-    else void this.look()
+    const { standby } = this
+    if (standby === undefined) return this.source.renew(held)
+    standby.room.renew(
+      held.map(({ meter, amount }) => ({ meter: this.partOf(standby, meter), amount })),
+      HOLDER,
+    )
+    void this.look()
   }
 
   report(reports: readonly RoomReport[]): void {
     const { standby } = this
     if (standby === undefined) return this.source.report(reports)
-    const { processes } = standby
+    const processes = this.processes()
     standby.room.report(
-      reports.map((one) => ({ ...one, meter: partOf(standby, one.meter), level: one.level / processes })),
+      reports.map((one) => ({ ...one, meter: this.partOf(standby, one.meter), level: one.level / processes })),
     )
   }
 
   private standIn(): Standby {
-    const processes = Math.max(this.source.processes, this.ofNode())
-    const standby = {
-      ...{ room: new CommonRoom(), parts: new Map(), spent: new Map(), processes },
-      lookedMs: performance.now(),
-    }
+    const standby = { room: new CommonRoom(), lefts: new Map(), spent: new Map(), lookedMs: performance.now() }
     for (const { meter, left, places } of this.held()) {
-      if (isMoney(meter)) standby.parts.set(meter.name, Math.floor((meter.limit * left) / processes))
+      if (isMoney(meter)) standby.lefts.set(meter.name, meter.limit * left)
       if (meter.kind === 'concurrency') standby.room.renew([{ meter, amount: places }], HOLDER)
-      const part = partOf(standby, meter)
+      const part = this.partOf(standby, meter)
       const level = bucketOf(part).most * left
       if (meter.kind === 'rate') standby.room.report([{ meter: part, level, closedMs: 0, isRefusal: false }])
     }
@@ -115,25 +115,24 @@ export class StandbyRoom implements RoomSource {
     const places = this.held().filter(({ meter }) => meter.kind === 'concurrency')
     this.source.renew(places.map(({ meter, places: amount }) => ({ meter, amount })))
   }
-}
 
-function takeHere(standby: Standby, asks: readonly Ask[], isLow: boolean): Taken {
-  const parts = asks.map((ask) => ({ ...ask, meter: partOf(standby, ask.meter) }))
-  const taken = standby.room.take(parts, isLow, HOLDER)
-  asks.forEach(({ meter }, i) => {
-    spend(standby, meter, taken.granted[i] ?? 0)
-  })
-  return taken
+  private takeHere(standby: Standby, asks: readonly Ask[], isLow: boolean): Taken {
+    const parts = asks.map((ask) => ({ ...ask, meter: this.partOf(standby, ask.meter) }))
+    const taken = standby.room.take(parts, isLow, HOLDER)
+    asks.forEach(({ meter }, i) => {
+      spend(standby, meter, taken.granted[i] ?? 0)
+    })
+    return taken
+  }
+
+  /** A meter with the limit of one of the processes; of money, with what was left when the room was lost. */
+  private partOf({ lefts }: Standby, meter: Meter): Meter {
+    const limit = (lefts.get(meter.name) ?? meter.limit) / this.processes()
+    if (meter.kind === 'rate') return { ...meter, limit }
+    return { ...meter, limit: isMoney(meter) ? Math.floor(limit) : Math.max(1, Math.floor(limit)) }
+  }
 }
 
 function spend({ spent }: Standby, meter: Meter, amount: number): void {
   if (isMoney(meter)) spent.set(meter.name, { meter, amount: (spent.get(meter.name)?.amount ?? 0) + amount })
-}
-
-/** A meter with the limit of one of the processes; of money, with what was left when the room was lost. */
-function partOf({ parts, processes }: Standby, meter: Meter): Meter {
-  const part = parts.get(meter.name)
-  if (part !== undefined) return { ...meter, limit: part }
-  const limit = meter.limit / processes
-  return { ...meter, limit: meter.kind === 'concurrency' ? Math.max(1, Math.floor(limit)) : limit }
 }

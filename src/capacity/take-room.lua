@@ -1,7 +1,7 @@
 -- What is left of the limits of providers and targets, for all nodes: `common-room.ts` is the same for one node.
--- KEYS: one hash for each meter; for `renew` also the processes that take room. ARGV: the operation, the holder, 1 for
--- the lower class (of `report`: for a refusal), and for each meter its kind, its limit, what is needed or given or held
--- or left, what is spare (of `report`: for how long nothing comes back), and turns that the lower class has had.
+-- KEYS: one hash for each meter. ARGV: the operation, the holder, 1 for the lower class (of `report`: for a refusal),
+-- and for each meter its kind, its limit, what is needed or given or held or left, what is spare (of `report`: for how
+-- long nothing comes back), and turns that the lower class has had.
 
 local HELD_MS, WAITING_MS, LOOK_MS, LOW_TURNS, BUCKET_SHARE = 20000, 300, 25, 10, 6
 local EARLY_MAX, TURN_MS, TURNS_KEPT_MS, EARLY_PLACES, EARLY_RATE = 3, 500, 10000, 50, 3000
@@ -171,7 +171,7 @@ local function left_of(meter)
 end
 
 local meters = {}
-for i = 1, operation == 'renew' and #KEYS - 1 or #KEYS do meters[i] = state_of(i) end
+for i = 1, #KEYS do meters[i] = state_of(i) end
 
 -- The wait, then what is granted and what is left of each meter.
 local function reply(wait, granted)
@@ -198,11 +198,7 @@ if operation == 'renew' then
     hold(meter, meter.amount)
     save(meter)
   end
-  local processes = KEYS[#KEYS]
-  redis.call('ZADD', processes, now, holder)
-  redis.call('ZREMRANGEBYSCORE', processes, '-inf', now - HELD_MS)
-  redis.call('PEXPIRE', processes, HELD_MS)
-  return { tostring(redis.call('ZCARD', processes)) }
+  return {}
 end
 
 if operation == 'report' then

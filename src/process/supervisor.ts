@@ -143,6 +143,7 @@ class Supervisor {
       drain: (by) => this.end({ ...by }),
       reload: (by) => this.reloadNow(by),
       audit: (action, by, details) => this.audit({ ...by, action, target: this.node, details }),
+      sized: (nodes) => this.workers.shareAmong(nodes),
     })
     this.report = new SystemReport(workers, this.config, this.alerts, this.fleet)
   }
@@ -170,6 +171,7 @@ class Supervisor {
     const problem = servingProblem(config.dataDir)
     if (problem !== undefined) throw new StartProblem([problem])
     await this.lock(config)
+    this.fleet.remember(config)
     const address = await this.workers.start(config, this.passedSocket(config))
     if (address === undefined) return
     this.port = address.port

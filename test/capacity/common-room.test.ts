@@ -108,8 +108,8 @@ describe('in Redis', () => {
   afterAll(() => redis[Symbol.asyncDispose]())
 
   let number = 0
-  test('what providers have shown is known to all, and who takes room', async () => {
-    const nodes = [1, 2, 3].map(() => new RedisRoom({ kind: 'single', url: redis.url }))
+  test('what providers have shown is known to all', async () => {
+    const nodes = [1, 2].map(() => new RedisRoom({ kind: 'single', url: redis.url }))
     const [one, other] = nodes
     const [meter] = metersOf({ requestsPerMinute: 6 }, 'reports')
     if (one === undefined || other === undefined || meter === undefined) throw new Error('no meter')
@@ -119,11 +119,6 @@ describe('in Redis', () => {
     await one.take([], false)
     // Until the reset, and then as long as it takes for two to come back.
     expect((await other.take([need], false)).waitMs).toBeWithin(45_000, 30_000 + 20_000 / 0.85 + 1)
-    for (const node of nodes) {
-      node.renew([])
-      await node.take([], false)
-    }
-    expect(nodes.map(({ processes }) => processes)).toEqual([1, 2, 3])
     for (const node of nodes) node.close()
   })
 

@@ -12,7 +12,6 @@ const AWAY = {
   give: () => undefined,
   renew: () => undefined,
   report: () => undefined,
-  processes: 1,
 }
 
 function roomsOf(concurrentRequests: number): Rooms {
@@ -30,6 +29,31 @@ test('while the shared room is away, places that end are free for the next reque
     for (const grant of pair) grant?.ended(DEMAND)
     // It looks again after a moment in which nothing was free.
     while ((room?.waitMs(DEMAND) ?? 0) > 0) await Bun.sleep(1)
+  }
+})
+
+test('while the room is away, long requests keep their places, and a node that knows no fleet takes 2 %', async () => {
+  const rooms = new Rooms(AWAY)
+  rooms.shareAmong(undefined)
+  rooms.use({ providers: { p: { concurrentRequests: 200, spend: { total: 5000 } } }, targets: [] }, [TARGET], 2)
+  const room = rooms.of(TARGET)
+  const enter = async (microUsd: number) => (await room?.enter({ tokens: 1, microUsd }, false)) !== undefined
+  expect([await enter(50), await enter(1)]).toEqual([true, false])
+  rooms.shareAmong(10)
+  while ((room?.waitMs({ tokens: 1, microUsd: 50 }) ?? 0) > 0) await Bun.sleep(1)
+  expect(await enter(50)).toBe(true)
+  const { now } = Date
+  try {
+    for (const laterMs of [15_000, 30_000, 45_000]) {
+      Date.now = () => now() + laterMs
+      rooms.tick(performance.now() + laterMs)
+    }
+    // Ten places of a process.
+    const more = await Promise.all(Array.from({ length: 10 }, () => enter(1)))
+    expect(more.filter(Boolean)).toHaveLength(8)
+  } finally {
+    Date.now = now
+    rooms.close()
   }
 })
 
@@ -56,7 +80,6 @@ test('a limit that a configuration takes away no longer holds for those who wait
 
 /** A common room that can be away, and what its process has given back. */
 class Source implements RoomSource {
-  readonly processes = 4
   isAway = false
   readonly room = new CommonRoom()
 
@@ -73,6 +96,7 @@ class Source implements RoomSource {
 test('while the shared room is away, a process spends its part of the rest, which is counted later', async () => {
   const source = new Source()
   const rooms = new Rooms(source)
+  rooms.shareAmong(4)
   rooms.use({ providers: { p: { spend: { total: 800 } } }, targets: [] }, [TARGET], 1)
   const room = rooms.of(TARGET)
   const pay = async (microUsd: number) => (await room?.enter({ tokens: 1, microUsd }, false)) !== undefined

@@ -201,10 +201,10 @@ export class SimulatedFleet {
     readonly providers: Readonly<Record<string, QuotaProvider>>,
     readonly config: CapacityConfig,
     readonly targets: readonly TargetRef[],
-    nodes: number,
+    readonly size: number,
   ) {
     this.room = new CommonRoom(() => time.nowMs)
-    for (let i = 0; i < nodes; i++) this.nodes.push(new SimulatedNode(this, i))
+    for (let i = 0; i < size; i++) this.nodes.push(new SimulatedNode(this, i))
   }
 
   /** What a node has found out reaches the others at their next look, in order. */
@@ -256,6 +256,7 @@ export class SimulatedNode {
       },
       (target) => fleet.claim(number, target),
     )
+    this.rooms.shareAmong(fleet.size)
     this.rooms.use(config, targets, 1)
     const queue = { maxWaitMs: 30_000, maxWaiting: 20_000, ...config.queue }
     this.capacity = { rooms: this.rooms, queue: this.queue, ...queue, waitsForProviders: config.queue !== undefined }
@@ -270,13 +271,10 @@ export class SimulatedNode {
 
   private source(): RoomSource {
     const { fleet, number } = this
-    const { time, nodes } = fleet
+    const { time } = fleet
     const holder = String(number)
     const later = (run: () => void) => time.after(REDIS_MS, () => !this.isCutOff && run())
     return {
-      get processes() {
-        return nodes.length
-      },
       take: async (asks, isLow) => {
         await time.sleep(REDIS_MS)
         if (this.isCutOff) {

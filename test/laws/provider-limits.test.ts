@@ -228,6 +228,19 @@ describe('ten nodes', () => {
     const limit = 900
     const stage = new Stage(100, { quiet }, time, limit)
     const stop = stage.demand(0.015)
+    // Two that start cut off, and know of no fleet.
+    const late = stage.fleet.nodes.slice(-2)
+    for (const node of late) {
+      node.isCutOff = true
+      node.rooms.shareAmong(undefined)
+    }
+    await time.run(70_000)
+    expect(quiet.arrivals.length).toBeGreaterThan(limit)
+    expect(quiet.mostInAMinute).toBeLessThanOrEqual(mostAllowed(limit))
+    for (const node of late) {
+      node.isCutOff = false
+      node.rooms.shareAmong(NODES)
+    }
     await time.run(30_000)
     for (const node of stage.fleet.nodes.slice(0, 4)) node.isCutOff = true
     await time.run(60_000)

@@ -1,7 +1,6 @@
 /** Limits of providers with real nodes: a quota that others use, too, Redis that hangs, and every kind of request. */
 
 import { expect, test } from 'bun:test'
-import { Redis } from 'ioredis'
 import type { JsonObject } from '../../src/core/json.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { RedisServer } from '../support/redis.ts'
@@ -84,6 +83,10 @@ async function metrics(weir: Weir): Promise<string> {
   return await (await fetch(`${weir.admin}/metrics`, { headers: { authorization: `Bearer ${TOKEN}` } })).text()
 }
 
+async function knowEachOther(nodes: readonly Weir[]): Promise<void> {
+  for (const node of nodes) await until(async () => (await metrics(node)).includes(`weir_nodes ${nodes.length}\n`))
+}
+
 test('four nodes use a quota that others have nearly used up, without a 429', async () => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
@@ -114,7 +117,7 @@ test('two nodes share 120 requests a minute; while Redis hangs each keeps to its
   const text = config(upstream.url, { requests_per_minute: 120 }, more, redis.url)
   await using one = await Weir.ready(text)
   await using other = await Weir.ready(text)
-  // Each has learned that there are two.
+  await knowEachOther([one, other])
   await until(async () => (await send(one)).status === 429 && (await send(other)).status === 429)
   const [beganMs, before] = [performance.now(), upstream.calls.length]
   const burst = () => Promise.all(Array.from({ length: 60 }, (_, i) => send(i % 2 === 0 ? one : other)))
@@ -127,16 +130,28 @@ test('two nodes share 120 requests a minute; while Redis hangs each keeps to its
   expect(countOf(hung, 200) + countOf(hung, 429)).toBe(120)
   expect(countOf(hung, 429)).toBeGreaterThan(0)
   expect(upstream.calls.length - before).toBeLessThanOrEqual(mostIn(performance.now() - beganMs) + 20)
+  // One that starts now keeps to the half of which its folder knows; a new one takes 2 %, or one request.
+  const { folder } = other
+  other.signal('SIGKILL')
+  await other.ended
+  for (const [start, least, most] of [
+    [{ folder }, 5, 10],
+    [{}, 1, 1],
+  ] as const) {
+    await using late = await Weir.ready(text, [], start)
+    const [sinceMs, earlier] = [performance.now(), upstream.calls.length]
+    await Promise.all(Array.from({ length: 40 }, () => send(late)))
+    const part = least === 1 ? 2.4 : 60
+    expect(upstream.calls.length - earlier).toBeWithin(
+      least,
+      most + Math.ceil(((performance.now() - sinceMs) * part) / 60_000) + 1,
+    )
+  }
   redis.signal('SIGCONT')
 }, 120_000)
 
 test('a node that is flooded delays the single request of another node by one slot at most', async () => {
   await using redis = await RedisServer.start()
-  await using client = Object.assign(new Redis(redis.url), {
-    async [Symbol.asyncDispose]() {
-      client.disconnect()
-    },
-  })
   await using upstream = await Upstream.start()
   const running: (() => void)[] = []
   const begun: string[] = []
@@ -148,12 +163,7 @@ test('a node that is flooded delays the single request of another node by one sl
   const text = config(upstream.url, { concurrent_requests: 2 }, { queue: { max_wait_ms: 60_000 } }, redis.url)
   await using one = await Weir.ready(text)
   await using other = await Weir.ready(text)
-  // Each has learned that there are two.
-  const readyMs = Date.now()
-  await until(async () => {
-    const seen = await client.zrange('weir:{capacity}', 0, '-1', 'WITHSCORES')
-    return seen.length === 4 && Math.min(Number(seen[1]), Number(seen[3])) > readyMs
-  })
+  await knowEachOther([one, other])
   const flood = Array.from({ length: 8 }, () => send(one))
   await until(async () => (await metrics(one)).includes('weir_queue_waiting{class="interactive"} 6'))
   const single = send(other, { messages: [{ role: 'user', content: 'single' }] })

@@ -3,11 +3,10 @@
  * Redis for the other nodes.
  */
 
-import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { TargetEntries } from '../../assembly/target-entries.ts'
 import type { Config } from '../../config/config.ts'
-import { isArray, isObject, parseObject } from '../../core/json.ts'
+import { isArray, isObject } from '../../core/json.ts'
 import type { TargetRef } from '../../core/model-config.ts'
 import {
   type FormEvidence,
@@ -17,7 +16,7 @@ import {
   type LearnedForm,
   parseForm,
 } from '../../providers/form-store.ts'
-import { FILE_MODE } from '../../sqlite/private-files.ts'
+import { readSmallFile, writeSmallFile } from '../../sqlite/small-file.ts'
 import { SharedForms } from './shared-forms.ts'
 
 const FILE = 'learned-forms.json'
@@ -87,28 +86,11 @@ export class FormKeeper {
 
   private spread(news: FormNews): void {
     this.changed(news)
-    if (this.file !== undefined) writeForms(this.file, this.store.all())
+    if (this.file !== undefined) writeSmallFile(this.file, JSON.stringify({ forms: this.store.all() }, undefined, 1))
   }
 }
 
-/** Empty if there is none, or if it cannot be read: then it is learned again. */
 function readForms(path: string): readonly LearnedForm[] {
-  try {
-    const { forms } = parseObject(readFileSync(path, 'utf8')) ?? {}
-    return isArray(forms) ? forms.filter(isObject).flatMap((form) => parseForm(form) ?? []) : []
-  } catch (error) {
-    if (error instanceof Error && 'code' in error) return []
-    throw error
-  }
-}
-
-/** A full disk loses nothing but this: it has an alert of its own. */
-function writeForms(path: string, forms: readonly LearnedForm[]): void {
-  const text = `${JSON.stringify({ forms }, undefined, 1)}\n`
-  try {
-    writeFileSync(`${path}.new`, text, { mode: FILE_MODE })
-    renameSync(`${path}.new`, path)
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error)) throw error
-  }
+  const { forms } = readSmallFile(path)
+  return isArray(forms) ? forms.filter(isObject).flatMap((form) => parseForm(form) ?? []) : []
 }

@@ -1,11 +1,9 @@
 /** The room that the workers of a machine without Redis share. What was spent outlives the gateway, in `data_dir`. */
 
-import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Amount, type Ask, CommonRoom, type RoomReport, type Taken } from '../../capacity/common-room.ts'
 import type { Config } from '../../config/config.ts'
-import { parseObject } from '../../core/json.ts'
-import { FILE_MODE } from '../../sqlite/private-files.ts'
+import { readSmallFile, writeSmallFile } from '../../sqlite/small-file.ts'
 
 const FILE = 'provider-spend.json'
 const SAVE_MS = 1000
@@ -18,7 +16,7 @@ export class RoomKeeper {
   use({ dataDir, ledger, capacity }: Config): void {
     if (this.file !== undefined || ledger.kind === 'redis' || capacity === undefined) return
     this.file = join(dataDir, FILE)
-    this.room.restore(readSpent(this.file))
+    this.room.restore(readSmallFile(this.file))
   }
 
   take(asks: readonly Ask[], isLow: boolean, worker: number): Taken {
@@ -55,25 +53,9 @@ export class RoomKeeper {
     this.saving ??= setTimeout(() => this.save(), SAVE_MS)
   }
 
-  /** A full disk loses nothing but this: it has an alert of its own. */
   private save(): void {
     this.saving = undefined
     if (this.file === undefined) return
-    try {
-      writeFileSync(`${this.file}.new`, `${JSON.stringify(this.room.spent())}\n`, { mode: FILE_MODE })
-      renameSync(`${this.file}.new`, this.file)
-    } catch (error) {
-      if (!(error instanceof Error && 'code' in error)) throw error
-    }
-  }
-}
-
-/** Empty if there is no file, or none that can be read. */
-function readSpent(path: string): ReturnType<typeof parseObject> {
-  try {
-    return parseObject(readFileSync(path, 'utf8'))
-  } catch (error) {
-    if (error instanceof Error && 'code' in error) return undefined
-    throw error
+    writeSmallFile(this.file, JSON.stringify(this.room.spent()))
   }
 }

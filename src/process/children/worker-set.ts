@@ -90,6 +90,8 @@ export class WorkerSet {
   private readonly ledger: LedgerOwnership
   /** What the workers' callers may refer to, if it is not in Redis. Workers are replaced, and this process is not. */
   private readonly items = new MachineItems()
+  /** With Redis: how many nodes there are, if that is known. */
+  private nodes: number | undefined
   /** `drain_seconds` of the configuration in force. */
   private drainSeconds = 0
   private hasStarted = false
@@ -189,6 +191,13 @@ export class WorkerSet {
     const all = await Promise.all(this.serving.map((worker) => worker.status()))
     const isUp = all.every(({ ledgerUp = this.isLedgerUp }) => ledgerUp)
     return { reasons: all.flatMap(({ reasons }) => reasons), ledgerUp: isUp }
+  }
+
+  /** So many nodes share the Redis. */
+  shareAmong(nodes: number | undefined): void {
+    if (nodes === this.nodes) return
+    this.nodes = nodes
+    this.broadcast({ about: 'fleet', nodes })
   }
 
   /** Whether the workers send the lines of requests that end. */
@@ -325,6 +334,7 @@ export class WorkerSet {
       onReady: (port) => {
         this.chosenPort.resolve(port)
         for (const rest of this.health.rests()) worker.forward({ about: 'rest', rest })
+        if (this.nodes !== undefined) worker.forward({ about: 'fleet', nodes: this.nodes })
         if (this.isWatched) worker.messages.watch(this.linesOfEach)
         if (this.serving.every((each) => each.state === 'ready')) this.started.resolve()
       },

@@ -16,6 +16,7 @@ import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts
 import type { RedisConfig } from '../../core/redis-config.ts'
 import type { Changer } from '../../keys/admin-audit.ts'
 import { type DetailedDigests, type Digests, detailsOf, digestsOf } from './digests.ts'
+import { FleetSize } from './fleet-size.ts'
 import { FleetStore, LEASE_MS } from './fleet-store.ts'
 import { mixedNodes } from './mixed-nodes.ts'
 
@@ -32,6 +33,8 @@ interface FleetOptions {
   readonly reload: (by: Changer) => Promise<ReloadResult>
   /** Writes into the admin audit what was done with this node. */
   readonly audit: (action: 'node.drained' | 'node.reloaded', by: Changer, details: JsonObject) => Promise<void>
+  /** Takes how many nodes share the Redis; undefined if that is not known. */
+  readonly sized: (nodes: number | undefined) => void
 }
 
 /** A command is no node. */
@@ -42,6 +45,7 @@ const OBSERVER: FleetOptions = {
   drain: () => {},
   reload: async () => ({ problems: [], changes: [] }),
   audit: async () => {},
+  sized: () => {},
 }
 
 /** What a node reports; `place` is the same for the next gateway of its `data_dir`. */
@@ -63,6 +67,7 @@ export class Fleet implements FleetView {
   private secret = randomBytes(32).toString('base64url')
   private digested: { readonly config: Config; readonly secret: string; readonly digests: Digests } | undefined
   private store: FleetStore | undefined
+  private size: FleetSize | undefined
   private known: readonly Known[] = []
   private heardMs = Number.NEGATIVE_INFINITY
   private readonly details = new Map<string, DetailedDigests>()
@@ -81,6 +86,13 @@ export class Fleet implements FleetView {
     fleet.store = await FleetStore.once(place)
     await fleet.beatOnce()
     return fleet
+  }
+
+  /** Before the workers start, which may not reach Redis: how many nodes there were when it last answered. */
+  remember({ ledger, dataDir }: Config): void {
+    if (ledger.kind !== 'redis') return
+    this.size = new FleetSize(dataDir)
+    this.options.sized(this.size.nodes)
   }
 
   /** weir is ready: the others learn of it. */
@@ -219,6 +231,8 @@ export class Fleet implements FleetView {
       return await this.beatOnce()
     }
     if (report !== undefined) await this.forgetBefore(store, report)
+    this.size?.saw(Math.max(1, this.known.length))
+    this.options.sized(this.size?.nodes)
     const { mixed } = this.list()
     this.mixedMs = mixed.length === 0 ? undefined : (beat.mixedMs ?? Date.now())
     await this.shareDetails(store)

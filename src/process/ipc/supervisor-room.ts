@@ -14,7 +14,6 @@ type Sent = Extract<ToSupervisor, { type: 'take-room' | 'give-room' | 'hold-room
 
 /** The worker's side. */
 export class SupervisorRoom implements RoomSource {
-  readonly processes = 1
   private readonly replies = new PendingReplies<Taken | undefined>(ANSWER_MS_MAX)
 
   constructor(private readonly send: (message: Sent) => void) {}
