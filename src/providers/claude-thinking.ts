@@ -18,6 +18,7 @@ import {
 import type { EntryThoughts } from '../core/thoughts.ts'
 import { type ClaudeThinking, EFFORT_LESSONS, type EffortGaps, takenBy } from './efforts.ts'
 import { type Lesson, rejecting } from './learned-form.ts'
+import { SAMPLING_LESSONS } from './rejected-sampling.ts'
 import type { Turns } from './turns.ts'
 
 /** How a target takes thinking, as far as its model's name shows it, or it has taught it. */
@@ -185,6 +186,7 @@ const NO_THINKING: Lesson<ThinkingForm> = {
 export const THINKING_LESSONS: readonly Lesson<ThinkingForm>[] = [
   ...[ADAPTIVE_ONLY, BUDGET_ONLY, NO_OFF, NO_EFFORT, NO_THINKING],
   ...EFFORT_LESSONS,
+  ...SAMPLING_LESSONS,
 ]
 
 /** What a rejection shows about how a model thinks. `sent`: its fields in the request. */

@@ -5,6 +5,7 @@
 
 import { EFFORTS, type EffortWord } from '../core/reasoning.ts'
 import type { Lesson } from './learned-form.ts'
+import { NO_CLAUDE_SAMPLING, type SamplingForm } from './rejected-sampling.ts'
 
 const words = (text: string): readonly EffortWord[] => EFFORTS.filter((word) => text.split(' ').includes(word))
 
@@ -51,7 +52,7 @@ export function chatEffortForm(url: string): ChatEffortForm {
 export const DEEPSEEK_EFFORTS: readonly EffortWord[] = words('high max')
 
 /** How a model of Claude thinks: by a number of tokens, as much as it finds right, or either. */
-export interface ClaudeThinking {
+export interface ClaudeThinking extends SamplingForm {
   readonly takesBudget: boolean
   readonly takesAdaptive: boolean
   /** Which of the two is sent for a word. */
@@ -67,15 +68,21 @@ const BUDGETS: ClaudeThinking = {
   prefersAdaptive: false,
   claudeEfforts: NOTHING,
 }
+const EFFORTS_OF_ADAPTIVE = words('low medium high xhigh max')
 /** Claude 4.7 and later reject numbers of tokens. */
 const ADAPTIVE: ClaudeThinking = {
+  ...NO_CLAUDE_SAMPLING,
   takesBudget: false,
   takesAdaptive: true,
   prefersAdaptive: true,
-  claudeEfforts: words('low medium high xhigh max'),
+  claudeEfforts: EFFORTS_OF_ADAPTIVE,
+}
+const EITHER: ClaudeThinking = {
+  ...{ takesBudget: true, takesAdaptive: true, prefersAdaptive: true },
+  claudeEfforts: words('low medium high max'),
 }
 /** Models by other names, which servers with the same API have. What a caller of Messages asks for is sent as it is. */
-const UNKNOWN: ClaudeThinking = { ...BUDGETS, takesAdaptive: true, claudeEfforts: ADAPTIVE.claudeEfforts }
+const UNKNOWN: ClaudeThinking = { ...BUDGETS, takesAdaptive: true, claudeEfforts: EFFORTS_OF_ADAPTIVE }
 
 export function claudeThinking(model: string): ClaudeThinking {
   const [, family, major, minor = '0'] = CLAUDE.exec(model) ?? []
@@ -84,7 +91,7 @@ export function claudeThinking(model: string): ClaudeThinking {
   const version = 100 * Number(major) + Number(minor)
   if (version < 307) return { ...BUDGETS, takesBudget: false }
   if (version < 406) return family === 'opus' && version === 405 ? { ...BUDGETS, claudeEfforts: THREE } : BUDGETS
-  return version > 406 ? ADAPTIVE : { ...ADAPTIVE, takesBudget: true, claudeEfforts: words('low medium high max') }
+  return version > 406 ? ADAPTIVE : EITHER
 }
 
 /** How a model of Gemini thinks: by a level, within a range of tokens (0 turns it off), or not at all. */

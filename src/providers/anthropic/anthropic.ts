@@ -3,7 +3,6 @@
 import { isObject } from '../../core/json.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
-import { thinkingLesson } from '../claude-thinking.ts'
 import { responseError } from '../error-response.ts'
 import { learn, type RequestApi } from '../learned-form.ts'
 import { listedIds } from '../listed-models.ts'
@@ -12,14 +11,13 @@ import { AnthropicDecoder, anthropicEvents, anthropicPlain } from './events.ts'
 import { acceptBetas, learnBetas } from './refused-betas.ts'
 import {
   anthropicModels,
+  claudeLesson,
   countRequest,
   type MessageForm,
   mayThink,
   messageForms,
   messageRequest,
-  sentThinking,
 } from './request.ts'
-import { strictLesson } from './strict-tools.ts'
 import { missesThinking, THINKING } from './thinking.ts'
 
 const messageApi: RequestApi<MessageForm> = (forms) => ({
@@ -35,11 +33,7 @@ export const anthropic: Provider = {
     learn(
       {
         ...{ provider: anthropic, forms: messageForms, api: messageApi },
-        lessonOf: ({ error, request }, form) =>
-          missesThinking(error)
-            ? THINKING
-            : (strictLesson(error, request) ??
-              (request.reasoning && thinkingLesson(error, sentThinking(request, form)))),
+        lessonOf: ({ error, request }, form) => (missesThinking(error) ? THINKING : claudeLesson(error, request, form)),
       },
       rejection,
     ),

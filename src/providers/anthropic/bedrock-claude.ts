@@ -8,15 +8,15 @@ import { parseObject, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { authorized, bedrockModel } from '../bedrock-access.ts'
 import { bedrockException, bedrockResponseError, innerError } from '../bedrock-error.ts'
-import { THINKING_LESSONS, thinkingLesson } from '../claude-thinking.ts'
+import { THINKING_LESSONS } from '../claude-thinking.ts'
 import { claudeThinking } from '../efforts.ts'
 import { EVENT_STREAM_TYPE, EventStreamFramer } from '../event-stream.ts'
 import { learn, type RequestApi, TargetForms } from '../learned-form.ts'
 import type { AnswerReader, Provider, StreamDecoder, Target } from '../provider.ts'
 import { AnthropicDecoder } from './events.ts'
 import { acceptBetas, betaLesson, learnBetas } from './refused-betas.ts'
-import { type MessageForm, messageRequest, passingReader, sentThinking, withoutAddresses } from './request.ts'
-import { STRICT_LESSONS, strictForm, strictLesson } from './strict-tools.ts'
+import { claudeLesson, type MessageForm, messageRequest, passingReader, withoutAddresses } from './request.ts'
+import { STRICT_LESSONS, strictForm } from './strict-tools.ts'
 
 const CLAUDE = /claude/
 /** The first member of a body. */
@@ -90,9 +90,7 @@ export function withInvokeModel(converse: Provider): Provider {
       learn(
         {
           ...{ provider: invoke, forms, api },
-          lessonOf: ({ error, request }, form) =>
-            strictLesson(innerError(error), request) ??
-            (request.reasoning && thinkingLesson(innerError(error), sentThinking(request, form))),
+          lessonOf: ({ error, request }, form) => claudeLesson(innerError(error), request, form),
         },
         rejection,
       ),

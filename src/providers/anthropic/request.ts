@@ -6,17 +6,26 @@ import type { Endpoint } from '../../core/endpoint.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import type { OwnFields } from '../../core/own-fields.ts'
+import type { ProviderError } from '../../core/provider-error.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import { SentMarks } from '../cache-marks.ts'
-import { keptSampling, THINKING_LESSONS, type Thinking, type ThinkingForm, thinkingOf } from '../claude-thinking.ts'
+import {
+  keptSampling,
+  THINKING_LESSONS,
+  type Thinking,
+  type ThinkingForm,
+  thinkingLesson,
+  thinkingOf,
+} from '../claude-thinking.ts'
 import { cannotTake, NO_ADDRESSES } from '../documents.ts'
 import { claudeThinking } from '../efforts.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { responseError } from '../error-response.ts'
 import { jsonMember, member } from '../json-members.ts'
-import { TargetForms } from '../learned-form.ts'
+import { type Lesson, TargetForms } from '../learned-form.ts'
 import type { AnswerReader, Dispatch, UpstreamRequest } from '../provider.ts'
+import { samplingLesson, withoutRejectedSampling } from '../rejected-sampling.ts'
 import { SentCallIds } from '../sent-call-ids.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
@@ -24,7 +33,7 @@ import { offeredTools, Turns } from '../turns.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlainWithoutOwn } from './events.ts'
 import { MessageBodyWriter, type MessageVariant } from './message-body.ts'
 import { type BetaForm, betaLesson, withoutRefused } from './refused-betas.ts'
-import { STRICT_LESSONS, type StrictForm, strictForm, takesStrict } from './strict-tools.ts'
+import { STRICT_LESSONS, type StrictForm, strictForm, strictLesson, takesStrict } from './strict-tools.ts'
 import { THINKING } from './thinking.ts'
 
 const PATH = '/v1/messages'
@@ -106,7 +115,11 @@ export function anthropicModels(endpoint: Endpoint, limit: number): Dispatch {
   return { method: 'GET', url, headers: headers.of(endpoint), body: '' }
 }
 
-export function messageRequest(asked: ChatRequest, form: MessageForm): UpstreamRequest {
+export function messageRequest(request: ChatRequest, form: MessageForm): UpstreamRequest {
+  return withoutRejectedSampling(request, form, (kept) => sampledRequest(kept, form))
+}
+
+function sampledRequest(asked: ChatRequest, form: MessageForm): UpstreamRequest {
   const { request, leftOut } = withoutRefused(asked, form)
   const turns = new Turns(request.conversation)
   const thinking = thinkingOf(request, form, turns, thoughtsOf(request), form.wantsThinking)
@@ -136,9 +149,16 @@ export function withoutAddresses(request: ChatRequest): ChatRequest {
   throw cannotTake('This model takes images as base64 data only, not by address.')
 }
 
-/** The fields of thinking in a request to this target. */
-export function sentThinking(request: ChatRequest, form: MessageForm): Thinking {
-  return thinkingOf(request, form, new Turns(request.conversation), thoughtsOf(request), form.wantsThinking)
+/** What a rejection shows about how a model takes strict tools, sampling and thinking. */
+export function claudeLesson(
+  error: ProviderError,
+  request: ChatRequest,
+  form: MessageForm,
+): Lesson<MessageForm> | undefined {
+  const known = strictLesson(error, request) ?? samplingLesson(error, request)
+  if (known !== undefined || request.reasoning === undefined) return known
+  const turns = new Turns(request.conversation)
+  return thinkingLesson(error, thinkingOf(request, form, turns, thoughtsOf(request), form.wantsThinking))
 }
 
 /** What the caller has sent for this API in the body, and the betas if they have no header. */

@@ -1,7 +1,7 @@
 /** Claude on Vertex AI: the Messages API with the model in the address and the version in the body. */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
-import { THINKING_LESSONS, thinkingLesson } from '../claude-thinking.ts'
+import { THINKING_LESSONS } from '../claude-thinking.ts'
 import { claudeThinking } from '../efforts.ts'
 import { googleResponseError } from '../google-error.ts'
 import { learn, type RequestApi, TargetForms } from '../learned-form.ts'
@@ -11,14 +11,14 @@ import { vertexHeaders, vertexModel, vertexModels } from '../vertex-address.ts'
 import { anthropic } from './anthropic.ts'
 import { acceptBetas, betaLesson, learnBetas } from './refused-betas.ts'
 import {
+  claudeLesson,
   countRequest,
   type MessageForm,
   messageRequest,
   passingReader,
-  sentThinking,
   withoutAddresses,
 } from './request.ts'
-import { STRICT_LESSONS, strictForm, strictLesson } from './strict-tools.ts'
+import { STRICT_LESSONS, strictForm } from './strict-tools.ts'
 
 /** The first member of a body. */
 const OPENING = '{"anthropic_version":"vertex-2023-10-16"'
@@ -62,8 +62,7 @@ export const vertexClaude: Provider = {
     learn(
       {
         ...{ provider: vertexClaude, forms, api: vertexApi },
-        lessonOf: ({ error, request }, form) =>
-          strictLesson(error, request) ?? (request.reasoning && thinkingLesson(error, sentThinking(request, form))),
+        lessonOf: ({ error, request }, form) => claudeLesson(error, request, form),
       },
       rejection,
     ),

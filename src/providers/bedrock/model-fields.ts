@@ -8,6 +8,7 @@ import { innerError } from '../bedrock-error.ts'
 import { THINKING_LESSONS, type Thinking, type ThinkingForm, thinkingLesson, thinkingOf } from '../claude-thinking.ts'
 import { claudeThinking, effortLesson, takenBy } from '../efforts.ts'
 import { type Lesson, rejecting, TargetForms } from '../learned-form.ts'
+import { samplingLesson } from '../rejected-sampling.ts'
 import { Turns } from '../turns.ts'
 
 export interface ModelFields {
@@ -81,8 +82,10 @@ export function thinkingLessonOf(
   form: ThinkingForm,
 ): Lesson<ThinkingForm> | undefined {
   const { reasoning } = request
-  if (reasoning === undefined || quoted.kind !== 'rejected') return undefined
+  if (quoted.kind !== 'rejected') return undefined
   const error = innerError(quoted)
+  const sampling = samplingLesson(error, request)
+  if (sampling !== undefined || reasoning === undefined) return sampling
   if (isClaudeModel(model)) return thinkingLesson(error, sentThinking(request, form))
   const effort = effortOf(reasoning)
   const word = effort === undefined || effort === 'none' ? undefined : otherEffort(effort, form)

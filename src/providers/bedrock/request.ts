@@ -10,6 +10,7 @@ import { SentMarks } from '../cache-marks.ts'
 import { keptSampling, type ThinkingForm } from '../claude-thinking.ts'
 import { jsonMember, member } from '../json-members.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
+import { withoutRejectedSampling } from '../rejected-sampling.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { offeredTools, Turns } from '../turns.ts'
@@ -22,6 +23,10 @@ const AROUND_ALL = 512
 
 /** Throws `ProviderError` `rejected` for an image by URL: Converse accepts image data only. */
 export function bedrockRequest(request: ChatRequest, target: Target, form: ThinkingForm): UpstreamRequest {
+  return withoutRejectedSampling(request, form, (kept) => sampledRequest(kept, target, form))
+}
+
+function sampledRequest(request: ChatRequest, target: Target, form: ThinkingForm): UpstreamRequest {
   const { endpoint, model } = target
   const names = new ToolNames(request, NAMES_OF_64)
   const url = `${bedrockModel(target)}/${request.stream ? 'converse-stream' : 'converse'}`

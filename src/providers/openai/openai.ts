@@ -11,6 +11,8 @@ import { reportedError } from '../error-response.ts'
 import { learn, type RequestApi, type TargetForms } from '../learned-form.ts'
 import { deployedIds, listedIds } from '../listed-models.ts'
 import type { EmbeddingMaker, Provider, Target } from '../provider.ts'
+import { withoutRejectedSampling } from '../rejected-sampling.ts'
+import { sentEffort } from './effort.ts'
 import {
   azureAddress,
   azureDeployments,
@@ -32,7 +34,10 @@ type Forms = Pick<TargetForms<ServerForm>, 'of'>
 const chatApi = (forms: Forms) => ({
   request: (request: ChatRequest, target: Target) => {
     const form = forms.of(target)
-    return needsResponses(request, form) ? responsesRequest(request, form) : chatRequest(request, form)
+    const write = (kept: ChatRequest) =>
+      needsResponses(kept, form) ? responsesRequest(kept, form) : chatRequest(kept, form)
+    // A model that does not think takes what it else rejects.
+    return sentEffort(request, form) === 'none' ? write(request) : withoutRejectedSampling(request, form, write)
   },
   leastOutput: (request: ChatRequest, target: Target) =>
     needsResponses(request, forms.of(target)) ? OUTPUT_TOKENS_MIN : 0,

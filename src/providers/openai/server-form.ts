@@ -8,6 +8,7 @@ import type { ProviderError } from '../../core/provider-error.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { type Lesson, rejecting, TargetForms } from '../learned-form.ts'
 import type { Rejection, Target } from '../provider.ts'
+import { SAMPLING_LESSONS, type SamplingForm, samplingLesson } from '../rejected-sampling.ts'
 import { rejectsSignature, SIGNATURE_WORDS } from '../thought-signature.ts'
 import { type MessageVariant, USUAL } from './chat-body.ts'
 import { type EffortForm, effortForm, effortLessonOf, REASONING_LESSONS } from './effort.ts'
@@ -41,7 +42,7 @@ const WITH_THOUGHTS: MessageVariant = { thoughts: 'always' }
 const WITH_SIGNATURES: MessageVariant = { signatures: true }
 
 /** What every request to a target has in common. */
-export interface ServerForm extends ProviderAddress, ApiNeeds, EffortForm, ToolForm {
+export interface ServerForm extends ProviderAddress, ApiNeeds, EffortForm, ToolForm, SamplingForm {
   /** How its messages differ from OpenAI's. */
   readonly variant: MessageVariant
   readonly limitName: 'max_completion_tokens' | 'max_tokens'
@@ -120,7 +121,7 @@ export function lessonOf({ error, request }: Rejection, form: ServerForm): Lesso
   const { kind, detail } = error
   if (needsResponses(request, form)) {
     const lesson = responsesLesson(error) ?? toolLessonOf(error, request, { tool: 1, call: 0 })
-    return lesson ?? effortLessonOf(error, request, form)
+    return lesson ?? samplingLesson(error, request) ?? effortLessonOf(error, request, form)
   }
   const wanted = form.api === 'auto' ? wantsResponses(error, request) : undefined
   if (wanted !== undefined) return wanted === 'tools' ? API_WITH_TOOLS : API
@@ -133,6 +134,8 @@ export function lessonOf({ error, request }: Rejection, form: ServerForm): Lesso
   if (detail.param === 'stream_options' || rejectsOptions(error)) return NO_OPTIONS
   const tools = toolLessonOf(error, request, { tool: 2, call: 2 })
   if (tools !== undefined) return tools
+  const sampling = samplingLesson(error, request)
+  if (sampling !== undefined) return sampling
   const effort = effortLessonOf(error, request, form)
   if (effort !== undefined && !missesThoughts(error)) return effort
   const lesson = missesThoughts(error) ? THOUGHTS : rejectsSignature(error) ? SIGNATURES : undefined
@@ -234,6 +237,7 @@ const LESSONS: readonly Lesson<ServerForm>[] = [
   NO_PADDING,
   ...REASONING_LESSONS,
   ...TOOL_LESSONS,
+  ...SAMPLING_LESSONS,
 ]
 
 export const openaiForms = new TargetForms<ServerForm>(
