@@ -284,6 +284,29 @@ describe('tools that take a text', () => {
     expect(sent.messages).toEqual(body.messages)
   })
 
+  test.each(['chat', 'responses'] as const)('have only members that the API knows: %s', (api) => {
+    const odd = { odd: 1, cache_control: { type: 'ephemeral' } }
+    const format = { ...grammar, odd: 1, grammar: { ...grammar.grammar, odd: 1 } }
+    const tools = [
+      { ...odd, type: 'custom', custom: { ...odd, name: 'f', description: null, format } },
+      { type: 'custom', custom: { name: 'g', description: 'd', format: null } },
+    ]
+    const { request } = acceptChat(readRequestBody(Buffer.from(JSON.stringify({ ...body, tools })), UNPARSED), {
+      ...{ imageUrls: 'public', takesFree: true },
+    })
+    // As for a model whose prompt cache has no marks.
+    const unmarked = { ...request, tools: request.tools.remarked(() => undefined) }
+    const target = { endpoint: endpoint({ baseUrl: 'https://api.openai.com/v1', api }), model: 'gpt-5' }
+    const isChat = api === 'chat'
+    const flat = { type: 'grammar', syntax: 'regex', definition: 'a+' }
+    const wrap = (custom: object) => (isChat ? { type: 'custom', custom } : { type: 'custom', ...custom })
+    expect(JSON.parse(sentText(openai.request(unmarked, target).body)).tools).toEqual([
+      wrap({ name: 'f', format: isChat ? grammar : flat }),
+      wrap({ name: 'g', description: 'd' }),
+    ])
+    expect(JSON.parse(sentText(openai.request(request, target).body)).tools[0].cache_control).toEqual(odd.cache_control)
+  })
+
   test.each([
     ['https://api.openai.com/v1', 'gpt-4o'],
     ['http://127.0.0.1:8000/v1', 'gpt-5'],

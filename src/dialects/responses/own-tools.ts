@@ -3,11 +3,12 @@
  * asked by the Responses API.
  */
 
+import type { Arena } from '../../core/arena.ts'
 import type { Conversation } from '../../core/conversation.ts'
 import { OWN_BLOCK } from '../../core/conversation.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { type ListedTool, NO_BETAS, type OwnFields, type OwnName, type OwnTool } from '../../core/own-fields.ts'
-import { type JsonDocument, NONE } from '../../wire/json-document.ts'
+import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { refuseForbiddenWithin } from '../forbidden-fields.ts'
 import { invalid } from '../invalid-field.ts'
 
@@ -17,6 +18,9 @@ const DATE = /_\d{4}_\d{2}_\d{2}$/
 const USUAL_MEMORY = '1g'
 /** What `include` may ask for of the items of such tools. */
 const INCLUDED = /^(?:web_search_call|file_search_call|code_interpreter_call|computer_call_output)\.[a-z_.]{1,64}$/
+
+const CACHE_CONTROL = words('cache_control')
+const TOOLS = words('tools')
 
 /** The members that are no scalars, by their index: the parameters, and the tools of a namespace. */
 const HOLDS_OTHERS: ReadonlySet<number> = new Set([3, 5])
@@ -29,11 +33,14 @@ export class OwnTools {
   private readonly spaces = new Map<string, number>()
   private canList = true
 
-  constructor(private readonly document: JsonDocument) {}
+  constructor(
+    private readonly document: JsonDocument,
+    private readonly arena: Arena,
+  ) {}
 
   /** Throws `CallerError` for a forbidden name in its definition. */
   add(tool: number, type: string, path: string): void {
-    const json = this.document.written(tool)
+    const json = this.unmarked(tool) ?? this.document.written(tool)
     if (this.known.has(json)) return
     this.known.add(json)
     const definition = objectOf(this.document.value(tool)) ?? {}
@@ -46,8 +53,10 @@ export class OwnTools {
 
   /** A tool of the caller's list. A later one of the same key replaces an earlier one. */
   list(tool: number, key: string, kind: ListedTool['kind']): void {
-    const { document } = this
-    this.places.set(key, { from: document.fromOf(tool), to: document.toOf(tool), kind })
+    const { document, arena } = this
+    const json = this.unmarked(tool)
+    const from = json === undefined ? document.fromOf(tool) : arena.addJson(json)
+    this.places.set(key, { from, to: json === undefined ? document.toOf(tool) : arena.end, kind })
   }
 
   /** The same of a namespace. A later one may have other tools than an earlier one, which then has no place. */
@@ -57,6 +66,26 @@ export class OwnTools {
     if (before !== undefined && document.written(before) !== document.written(tool)) this.listNone()
     spaces.set(name, tool)
     this.list(tool, `namespace ${name}`, 'namespace')
+  }
+
+  /** A definition without cache marks, which the API rejects in tools; undefined if it has none. */
+  private unmarked(tool: number): string | undefined {
+    if (!this.isMarked(tool)) return undefined
+    const { cache_control: _, ...members } = objectOf(this.document.value(tool)) ?? {}
+    const { tools } = members
+    if (!isArray(tools)) return JSON.stringify(members)
+    const inner = tools.map((one) => (isObject(one) ? { ...one, cache_control: undefined } : one))
+    return JSON.stringify({ ...members, tools: inner })
+  }
+
+  private isMarked(tool: number): boolean {
+    const { document } = this
+    if (document.member(tool, CACHE_CONTROL) !== NONE) return true
+    const inner = document.member(tool, TOOLS)
+    if (inner === NONE || !document.isList(inner)) return false
+    for (let one = document.firstItem(inner); one !== NONE; one = document.nextItem(one))
+      if (document.isObject(one) && document.member(one, CACHE_CONTROL) !== NONE) return true
+    return false
   }
 
   /** Some tools can only be sent in the canonical form. */

@@ -77,7 +77,7 @@ export class Toolbox {
       this.listed = undefined
       return
     }
-    const own = new OwnTools(document)
+    const own = new OwnTools(document, arena)
     const named = this.named(document, lists, limits, own)
     this.own = own.tools
     this.listed = this.passes && (this.owners !== undefined || own.tools.length > 0) ? own.listed : undefined

@@ -356,14 +356,8 @@ export abstract class OpenaiBodyWriter {
   }
 
   private freeTool(tools: ToolList, tool: number): void {
-    const { json, names, forms } = this
-    const name = tools.textAt(tool)
-    const sent = names.sent(name)
-    const definition = tools.memberOf(tool, FREE_FORM)
-    // A tool of a namespace has a name that is not in its definition.
-    const isNamed = tools.fromAt(tool) > tools.fromAt(definition) && tools.fromAt(tool) < tools.toAt(definition)
-    if (tools.form === forms.form && sent === name && isNamed) return json.entry(tools, definition)
-    json.text(JSON.stringify(freeDefinition(tools, tool, sent, forms.form)))
+    const sent = this.names.sent(tools.textAt(tool))
+    this.json.text(JSON.stringify(freeDefinition(tools, tool, sent, this.forms.form)))
   }
 
   private tool(tools: ToolList, tool: number): void {

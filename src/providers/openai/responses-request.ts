@@ -126,8 +126,10 @@ function textSettings({ sampling, own }: ChatRequest): JsonObject | undefined {
 
 /** Chat Completions has the members of a schema within another object. */
 function textFormat(format: JsonObject): JsonObject {
-  const { type, json_schema: schema, ...rest } = format
-  return type === 'json_schema' ? { type, ...objectOf(schema) } : { type, ...rest }
+  const { type, json_schema: named } = format
+  if (type !== 'json_schema') return { type }
+  const { name, description, schema, strict } = objectOf(named) ?? {}
+  return { type, name, description: description ?? undefined, schema, strict }
 }
 
 /** Of the API's own tools as it came. */

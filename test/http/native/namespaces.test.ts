@@ -165,6 +165,16 @@ test.each([
   expect([answer.status, JSON.parse(answer.text).error?.param, call]).toEqual([400, param, undefined])
 })
 
+test('tools lose the cache marks of other APIs, which this one rejects', async () => {
+  const cache_control = { type: 'ephemeral' }
+  const marked = (tool: object) => ({ ...tool, cache_control })
+  const tools = [FIND, PATCH, { ...SPACE, tools: SPACE.tools.map(marked) }, { type: 'web_search' }].map(marked)
+  const { call } = await sent({ ...BODY, input: 'x', tools })
+  expect(call?.['tools']).toEqual([FIND, PATCH, SPACE, { type: 'web_search' }])
+  const { call: alone } = await sent({ ...BODY, input: 'x', tools: [marked(PATCH)] })
+  expect(alone?.['tools']).toEqual([PATCH])
+})
+
 test('a forbidden name in a tool of Chat Completions that takes a text is refused', async () => {
   const custom = { name: 'patch', format: { type: 'text' }, base_url: 'x' }
   const body = { model: 'm', messages: [{ role: 'user', content: 'x' }], tools: [{ type: 'custom', custom }] }
