@@ -10,8 +10,10 @@ import { newRequestId } from '../core/request-id.ts'
 import { ticker } from '../core/ticker.ts'
 import type { BodyShare } from '../gateway/body-memory.ts'
 import type { RequestHead } from '../gateway/request-trace.ts'
+import { tooLarge } from '../wire/body.ts'
 import { type Continuable, type ContinuationMemory, continuableBytes } from './continuation-memory.ts'
 import { continuedBody, keptInput, NO_INPUT, shown, type TurnBody } from './continued-body.ts'
+import { RefusedTurn } from './refused-turn.ts'
 import type { EdgeState, SocketEndReason } from './request-life.ts'
 import { errorFrame, readFrame, type TurnFrame } from './socket-frames.ts'
 import { SocketTurn, type TurnConnection } from './socket-turn.ts'
@@ -80,7 +82,7 @@ export class SocketConnection implements TurnConnection {
     private readonly state: EdgeState,
     /** What it was opened with, which each of its turns comes with. */
     readonly head: RequestHead,
-    private readonly remote: string,
+    readonly remote: string,
     readonly key: Key,
     private readonly home: Home,
     /** The request id of its handshake. */
@@ -136,8 +138,14 @@ export class SocketConnection implements TurnConnection {
     } catch (error) {
       if (!(error instanceof CallerError)) throw error
       if (frame !== undefined) this.forget(frame)
-      this.reply(errorFrame(error, newRequestId(), NO_HEADERS, frame?.lane))
+      this.refuse(error, frame?.lane)
     }
+  }
+
+  /** `hasLeft`: nobody reads the error. */
+  private refuse(error: CallerError, lane: string | undefined, hasLeft = false): void {
+    this.turns++
+    new RefusedTurn(this.state, this, lane, (frame) => this.reply(frame), hasLeft).end(error)
   }
 
   /** Answers a frame that is no turn, or none that is begun. A caller that sends such frames must read the answers. */
@@ -165,8 +173,11 @@ export class SocketConnection implements TurnConnection {
   /** The connection is gone: its turns are aborted. */
   closed(code: number, words: string): void {
     this.isClosed = true
-    const { id, key, remote, turns, openedMs } = this
+    const { id, key, remote, openedMs } = this
     const reason = this.reason ?? (code === CLOSE.lost ? lossOf(words) : 'caller')
+    for (const { lane } of this.takeWaiting()) this.refuse(GONE, lane, true)
+    if (reason === 'too_large') this.refuse(tooLarge(), undefined)
+    const { turns } = this
     this.state.socketClosed({
       ...{
         socket: id,
@@ -179,7 +190,6 @@ export class SocketConnection implements TurnConnection {
       },
       duration_ms: Math.round(performance.now() - openedMs),
     })
-    this.takeWaiting()
     for (const lane of [...this.conversations.keys()]) this.drop(lane)
     this.drained?.()
     for (const turn of [...this.running]) turn.life.left()
@@ -195,7 +205,7 @@ export class SocketConnection implements TurnConnection {
   private end(error: CallerError, code: number): void {
     if (this.ending !== undefined) return
     this.ending = { error, code }
-    for (const { lane } of this.takeWaiting()) this.send(errorFrame(error, newRequestId(), NO_HEADERS, lane))
+    for (const { lane } of this.takeWaiting()) this.refuse(error, lane)
     this.closeIfIdle()
   }
 
@@ -356,3 +366,4 @@ function lossOf(words: string): SocketEndReason {
 /** What `sendText` returns for a frame that Bun keeps until the socket takes more. */
 const SENT_LATER = -1
 const NO_HEADERS = {}
+const GONE = new CallerError('overloaded', 'The connection was closed before the turn began.')

@@ -13,7 +13,8 @@ import type { RequestHead } from '../gateway/request-trace.ts'
 import { KEEP_ALIVE_COMMENT } from '../wire/sse.ts'
 import { itemBytesOf, type TurnBody } from './continued-body.ts'
 import { runTurn, runWarmUp } from './inference-endpoints.ts'
-import { type ApiPath, type EdgeState, RequestLife, type Responder } from './request-life.ts'
+import { TURN_ENDPOINT } from './refused-turn.ts'
+import { type EdgeState, RequestLife, type Responder } from './request-life.ts'
 import { eachEvent, errorFrame, type TurnFrame } from './socket-frames.ts'
 
 /** The connection of a turn, and the conversations that it keeps. */
@@ -40,7 +41,6 @@ export interface TurnConnection {
   next(turn: SocketTurn): void
 }
 
-const ENDPOINT: ApiPath = { family: 'chat', dialect: 'responses' }
 /**
  * A comment of the stream, of which a silent provider's has one each 15 s, is nothing here, because the connection
  * sends pings. Callers that count messages hear of the turn once a minute.
@@ -76,7 +76,7 @@ export class SocketTurn implements Responder, CallerStream, Turn {
     remote: string,
     readonly frame: TurnFrame,
   ) {
-    this.life = new RequestLife(state, this, head, remote, ENDPOINT)
+    this.life = new RequestLife(state, this, head, remote, TURN_ENDPOINT)
     this.life.log.socket = connection.id
   }
 

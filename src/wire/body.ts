@@ -170,6 +170,6 @@ function inTooManyChunks(): CallerError {
   return new CallerError('too_large', message)
 }
 
-function tooLarge(): CallerError {
+export function tooLarge(): CallerError {
   return new CallerError('too_large', `The request body is larger than ${BODY_BYTES_MAX} bytes (10 MiB).`)
 }

@@ -5,6 +5,7 @@ import type { JsonObject } from '../../src/core/json.ts'
 import { MAIN } from '../process/weir.ts'
 import { KEY } from '../support/gateway.ts'
 import { lastingGateway, lastingUpstream } from '../support/served.ts'
+import { SocketClient } from '../support/socket-client.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 
 const SLOW = 'slow-key-0123456789abcdef'
@@ -68,6 +69,21 @@ test('a limit is named with its key or organisation', async () => {
     ...{ limit: 'spend.day', limit_of: 'key:poor' },
   })
   expect(await chat(STRAINED)).toMatchObject({ limit: 'tokens_per_minute', limit_of: 'organization:busy' })
+})
+
+test('turns of a socket have the same lines', async () => {
+  const turnOf = async (client: SocketClient) => {
+    const [frame] = await client.turn({ type: 'response.create', model: 'm', input: 'canary-content' })
+    return gateway.request(Object(frame?.['headers'])['x-request-id'])
+  }
+  const sender = { ...SENDER, method: 'GET', path: '/v1/responses', transport: 'websocket' }
+  await using poor = await SocketClient.open(gateway.port, POOR)
+  expect(await turnOf(poor)).toMatchObject({
+    ...{ ...sender, status: 429, error: 'insufficient_quota', key: 'poor' },
+    ...{ limit: 'spend.day', limit_of: 'key:poor' },
+  })
+  await using strained = await SocketClient.open(gateway.port, STRAINED)
+  expect(await turnOf(strained)).toMatchObject({ ...sender, status: 429, limit: 'tokens_per_minute' })
 })
 
 test('no key, and an unknown one, leave the line without a key', async () => {

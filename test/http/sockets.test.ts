@@ -599,7 +599,8 @@ test('the reason why a socket ended is logged and counted, and so are its turns 
     ...IDLE_GAUGES,
   })
   expect(counters).toMatchObject({
-    weir_socket_turns_total: [[[], 3]],
+    // With the frame that was too large.
+    weir_socket_turns_total: [[[], 4]],
     weir_socket_closed_total: [
       [['caller'], 1],
       [['lost'], 1],
@@ -611,6 +612,39 @@ test('the reason why a socket ended is logged and counted, and so are its turns 
       [['not_found'], 1],
     ],
   })
+  await own[Symbol.asyncDispose]()
+})
+
+test('a frame that begins no turn has a line as a refused POST, and so has a turn that is not begun', async () => {
+  const own = new Serving({ providers: { up: upstream.url }, models: { stalls: ['up/stalls'] } })
+  const requests = () => own.lines.filter(({ msg }) => msg === 'request')
+  const refused = { method: 'GET', path: '/v1/responses', transport: 'websocket', key: 'test-key', outcome: 'refused' }
+  const client = await SocketClient.open(own.port, KEY)
+  for (const [error, text] of [
+    ['invalid_json', '{'],
+    ['unsupported_event_type', '{"type":"nothing"}'],
+    ['invalid_value', JSON.stringify(create({ generate: 1 }))],
+  ] as const) {
+    client.raw(text)
+    const request_id = Object((await client.next())['headers'])['x-request-id']
+    expect(requests().at(-1)).toMatchObject({ ...refused, status: 400, error, request_id })
+  }
+  expect(requests().map(({ param }) => param)).toEqual([undefined, 'type', 'generate'])
+  for (let turns = 0; turns < 66; turns++) client.send(create({ model: 'stalls' }))
+  expect(await client.frameOf('error')).toMatchObject({ error: { code: 'websocket_queue_full' } })
+  expect(requests().at(-1)).toMatchObject({ ...refused, status: 429, error: 'websocket_queue_full' })
+  await client[Symbol.asyncDispose]()
+  await until(() => requests().length === 4 + 65)
+  const { request_id: _, total_ms: __, ...waited } = requests()[4] ?? {}
+  expect(waited).toMatchObject({ ...{ status: 499, outcome: 'caller_left', transport: 'websocket' }, key: 'test-key' })
+  expect(waited).not.toContainAnyKeys(['error', 'path'])
+  await own.idle()
+  expect(own.lines.findLast(({ event }) => event === 'socket.closed')).toMatchObject({ turns: 69 })
+  expect(own.ledger.wrong).toEqual([])
+  using large = await RawSocket.with(own.port, KEY)
+  large.write(frame(TEXT, Buffer.alloc(10 * 1024 * 1024 + 1)))
+  await until(() => reasonsOf(own).at(-1) === 'too_large')
+  expect(requests().at(-1)).toMatchObject({ ...refused, status: 413, error: 'request_too_large' })
   await own[Symbol.asyncDispose]()
 })
 

@@ -73,7 +73,7 @@ test('one setting after the other', () => {
   const of = { target, request: sampled(sampling), organization: 'acme', sentMs: performance.now() }
   const second = first?.provider.learn?.({ ...of, error: reject('presence_penalty') })
   const third = second?.provider.learn?.({ ...of, error: reject('top_logprobs') })
-  expect(objectOf(third?.provider.request(of.request, target).body)).toEqual({
+  expect(objectOf(third?.provider.request(of.request, target).body ?? '{}')).toEqual({
     model: 'm',
     messages: [{ role: 'user', content: 'Hi' }],
     max_tokens: 100,
