@@ -203,7 +203,12 @@ export abstract class Entries {
 export interface SentThought {
   readonly text: string
   readonly seal: string | undefined
+  /** The first byte of the text or the call before it in its answer. Absent: it is the first of all. */
+  readonly after?: number | undefined
 }
+
+/** In place of a first byte: nothing follows these thoughts in their answers. */
+export const NOTHING_FOLLOWS = -1
 
 /** In the bits of the kinds that occur: an entry has a mark. */
 const SEEN_MARK = 1 << 31

@@ -1,6 +1,6 @@
 /** Where the thoughts belong that a caller sends back with its history: before the text or call that follows them. */
 
-import type { SentThought } from '../core/conversation.ts'
+import { NOTHING_FOLLOWS, type SentThought } from '../core/conversation.ts'
 
 const NONE: readonly SentThought[] = []
 
@@ -8,21 +8,34 @@ const NONE: readonly SentThought[] = []
 export class ThoughtPlaces {
   private waiting: readonly SentThought[] = NONE
   private places: Map<number, readonly SentThought[]> | undefined
+  /** The first byte of the last text or call of the answer. */
+  private last: number | undefined
 
-  /** An answer begins. Thoughts that nothing has followed are left out. */
+  /** An answer begins. */
   begin(): void {
-    this.waiting = NONE
+    this.end()
+    this.last = undefined
+  }
+
+  /** Thoughts that nothing follows belong to what is before them, or nowhere. */
+  private end(): void {
+    if (this.waiting === NONE) return
+    this.addAt(NOTHING_FOLLOWS, [...(this.places?.get(NOTHING_FOLLOWS) ?? NONE), ...this.waiting])
   }
 
   add(thought: SentThought): void {
-    this.waiting = [...this.waiting, thought]
+    this.waiting = [...this.waiting, { ...thought, after: this.last }]
   }
 
   /** A text or the id of a call follows, at this byte. */
   place(from: number): void {
-    if (this.waiting === NONE) return
+    this.last = from
+    if (this.waiting !== NONE) this.addAt(from, this.waiting)
+  }
+
+  private addAt(from: number, thoughts: readonly SentThought[]): void {
     this.places ??= new Map()
-    this.places.set(from, this.waiting)
+    this.places.set(from, thoughts)
     this.waiting = NONE
   }
 
@@ -33,6 +46,7 @@ export class ThoughtPlaces {
 
   /** By the first byte of what follows; undefined if there are none. */
   get whole(): ReadonlyMap<number, readonly SentThought[]> | undefined {
+    this.end()
     return this.places
   }
 }

@@ -8,10 +8,12 @@ import {
   ASSISTANT,
   CALL_ID,
   type Conversation,
+  NOTHING_FOLLOWS,
   OWN_BLOCK,
   REFUSAL,
   type SentThought,
   TEXT,
+  TOOL,
 } from '../core/conversation.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
@@ -32,7 +34,12 @@ interface OwnThought {
   readonly message: number
   readonly entry: number
   readonly isBeforeCall: boolean
+  /** A signature of Gemini's that is a member of this text. */
+  readonly isOfText: boolean
 }
+
+/** What was opened of a seal. */
+type Opened = Pick<OwnThought, 'issuer' | 'form' | 'json' | 'isOfText'>
 
 export class OwnThoughts {
   private constructor(private readonly thoughts: readonly OwnThought[]) {}
@@ -42,14 +49,20 @@ export class OwnThoughts {
     const { sentThoughts } = conversation
     if (sentThoughts === undefined) return undefined
     let skipped = Math.max(0, [...sentThoughts.values()].reduce((sum, { length }) => sum + length, 0) - OPENED_MAX)
-    const opened = ({ seal, text }: SentThought) => {
+    /** Those of texts, by the first byte of each. */
+    const ofTexts = new Map<number, Opened>()
+    const opened = ({ seal, text, after }: SentThought): readonly Opened[] => {
       if (skipped-- > 0) return []
-      if (seal === undefined) return [{ issuer: '', form: 'chat', json: JSON.stringify({ reasoning_content: text }) }]
-      return seals.open(seal, text) ?? []
+      if (seal === undefined)
+        return [{ issuer: '', form: 'chat', json: JSON.stringify({ reasoning_content: text }), isOfText: false }]
+      const found = seals.open(seal, text)
+      if (found?.isOfText !== true) return found === undefined ? [] : [found]
+      if (after !== undefined) ofTexts.set(after, found)
+      return []
     }
     const found: OwnThought[] = []
     let answer = -1
-    let waiting: readonly { readonly issuer: string; readonly form: string; readonly json: string }[] = []
+    let waiting: readonly Opened[] = []
     for (let message = 0; message < conversation.end; message = conversation.endOfMessage(message)) {
       if (conversation.kindAt(message) !== ASSISTANT) {
         answer = -1
@@ -70,6 +83,8 @@ export class OwnThoughts {
         waiting = []
       }
     }
+    sentThoughts.get(NOTHING_FOLLOWS)?.forEach(opened)
+    if (ofTexts.size > 0) addOfTexts(conversation, ofTexts, found)
     return found.length === 0 ? undefined : new OwnThoughts(found)
   }
 
@@ -79,11 +94,12 @@ export class OwnThoughts {
       (one) =>
         one.form === form &&
         (one.issuer === id || one.issuer === '') &&
-        // A signature of Gemini's is a member of its call.
-        (form !== 'gemini' || one.isBeforeCall),
+        // A signature of Gemini's is a member of its call, or its text.
+        (form !== 'gemini' || one.isBeforeCall || one.isOfText),
     )
     if (own.length === 0) return undefined
-    const covered = new Set(own.map(({ answer }) => answer))
+    // Who sends back that of a text alone may lack those of the calls.
+    const covered = new Set(own.flatMap(({ answer, isOfText }) => (isOfText ? [] : [answer])))
     const before = new Map<number, string[]>()
     const beside = new Map<number, string>()
     let chars = 0
@@ -94,6 +110,21 @@ export class OwnThoughts {
       else before.set(entry, [...(before.get(entry) ?? NONE), json])
     }
     return { before, beside, chars, covers: (message) => covered.has(message) }
+  }
+}
+
+/** Finds the texts that thoughts belong to. */
+function addOfTexts(conversation: Conversation, ofTexts: ReadonlyMap<number, Opened>, found: OwnThought[]): void {
+  let answer = -1
+  let message = -1
+  for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {
+    const kind = conversation.kindAt(entry)
+    if (kind <= TOOL) {
+      message = entry
+      answer = kind !== ASSISTANT ? -1 : answer === -1 ? entry : answer
+    }
+    const thought = kind === TEXT && answer !== -1 ? ofTexts.get(conversation.fromAt(entry)) : undefined
+    if (thought !== undefined) found.push({ ...thought, answer, message, entry, isBeforeCall: false })
   }
 }
 

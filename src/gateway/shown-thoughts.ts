@@ -15,7 +15,12 @@ interface OpenedThought {
   readonly issuer: string
   readonly form: string
   readonly json: string
+  /** It belongs to the text before it, and to nothing that follows. */
+  readonly isOfText: boolean
 }
+
+/** After the form in the seal of a thought that belongs to a text. */
+const OF_TEXT = ' text'
 
 /** Seals the thoughts of an organisation's answers, and opens what its callers send back. */
 export class ThoughtSeals {
@@ -25,8 +30,9 @@ export class ThoughtSeals {
   ) {}
 
   /** `words`: those that the caller gets; `json`: what the issuer wants back; '' for nothing. */
-  seal(issuer: Issuer | undefined, words: string, json: string): string {
-    const what = issuer === undefined || json === '' ? [] : [issuer.id, issuer.form, ...contentOf(json, words)]
+  seal(issuer: Issuer | undefined, words: string, json: string, isOfText = false): string {
+    const isEmpty = issuer === undefined || json === ''
+    const what = isEmpty ? [] : [issuer.id, issuer.form + (isOfText ? OF_TEXT : ''), ...contentOf(json, words)]
     const text = JSON.stringify([digestOf(words), ...what])
     return this.sealer.seal('reasoning', this.organization, text).toString('base64')
   }
@@ -36,10 +42,11 @@ export class ThoughtSeals {
     const text = this.sealer.open('reasoning', this.organization, Buffer.from(seal, 'base64'))
     const sealed: unknown = text === undefined ? undefined : JSON.parse(text)
     if (!isArray(sealed) || sealed[0] !== digestOf(words)) return undefined
-    const [, issuer, form, json, signature] = sealed.map(stringOf)
-    if (issuer === undefined || form === undefined) return undefined
-    if (signature !== undefined) return { issuer, form, json: thinkingJson(words, signature) }
-    return json === undefined ? undefined : { issuer, form, json }
+    const [, issuer, named, written, signature] = sealed.map(stringOf)
+    const json = signature === undefined ? written : thinkingJson(words, signature)
+    if (issuer === undefined || named === undefined || json === undefined) return undefined
+    const isOfText = named.endsWith(OF_TEXT)
+    return { issuer, form: isOfText ? named.slice(0, -OF_TEXT.length) : named, json, isOfText }
   }
 }
 
@@ -81,8 +88,9 @@ export class ShownThoughts {
         this.add(event.isNewPart === true ? `${PART_SEAM}${event.text}` : event.text)
         return sink.event(event)
       case 'thought':
-        // That of a call, Gemini's signature, stands before the call as any other.
-        if (event.on === undefined || event.on === 'call') sink.event(this.sealed(event))
+        // Gemini's signatures: that of a call stands before the call as any other, that of a text after the text.
+        if (event.on === undefined || event.on === 'call' || (event.on === 'text' && this.issuer?.form === 'gemini'))
+          sink.event(this.sealed(event))
         return
       case 'text':
       case 'refusal':
@@ -114,7 +122,7 @@ export class ShownThoughts {
       type: 'thought',
       json: end.json,
       isRedacted: end.isRedacted,
-      seal: this.shows.seals ? this.seals.seal(this.issuer, words, json) : '',
+      seal: this.shows.seals ? this.seals.seal(this.issuer, words, json, end.on === 'text') : '',
     }
   }
 }

@@ -139,7 +139,7 @@ function chatWith(blocks: Blocks) {
   }
 }
 
-/** A signature belongs to the call after its thought. */
+/** Texts of an even length are signed. A signature of a thought belongs to the call after it. */
 function partsOf(blocks: Blocks): JsonObject[] {
   let waiting: JsonValue | undefined
   return blocks.flatMap(({ type, thinking, signature, text, id, name, input }): JsonObject[] => {
@@ -147,7 +147,8 @@ function partsOf(blocks: Blocks): JsonObject[] {
       waiting = signature
       return [{ text: thinking, thought: true }]
     }
-    if (type === 'text') return [{ text }]
+    if (type === 'text')
+      return [{ text, ...(String(text).length % 2 === 0 && { thoughtSignature: `c2ln${String(text).length}` }) }]
     if (type !== 'tool_use') return []
     const part = {
       functionCall: { id, name, args: input },
@@ -160,9 +161,11 @@ function partsOf(blocks: Blocks): JsonObject[] {
 
 function signaturesOf(parts: readonly JsonObject[]): unknown[] {
   const calls = parts.filter((part) => part['functionCall'] !== undefined)
-  return calls.map(
-    (part, at) => part['thoughtSignature'] ?? (at === 0 ? 'skip_thought_signature_validator' : undefined),
-  )
+  const texts = parts.filter((part) => part['functionCall'] === undefined && part['thought'] !== true)
+  return [
+    ...texts.map((part) => part['thoughtSignature']),
+    ...calls.map((part, at) => part['thoughtSignature'] ?? (at === 0 ? 'skip_thought_signature_validator' : undefined)),
+  ]
 }
 
 function geminiAnswer(blocks: Blocks) {

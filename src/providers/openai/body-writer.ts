@@ -16,9 +16,10 @@ import {
   INPUT,
   TEXT,
   TOOL,
+  type WireForm,
 } from '../../core/conversation.ts'
-import { MARKED } from '../../core/entry-marks.ts'
-import { parseObject } from '../../core/json.ts'
+import { MARKED, markOf } from '../../core/entry-marks.ts'
+import { isObject, type JsonObject, type JsonValue, objectOf, parseObject, stringOf } from '../../core/json.ts'
 import { type JsonBuilder, type Part, part } from '../../core/json-builder.ts'
 import type { SentItems, SharedIds } from '../../core/sent-items.ts'
 import { NO_SHARED_BYTES } from '../../core/shared-bytes.ts'
@@ -27,7 +28,6 @@ import { markedEnds } from '../cache-marks.ts'
 import { SentDocument } from '../documents.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { NO_ENTRY } from '../turns.ts'
-import { freeDefinition } from './free-tools.ts'
 
 export const OPEN_LIST = part('[')
 export const CLOSE_LIST = part(']')
@@ -384,4 +384,28 @@ export function after(conversation: Conversation, from: number, end: number, kin
   let entry = from
   while (entry < end && conversation.kindAt(entry) === kind) entry = conversation.next(entry)
   return entry
+}
+
+/**
+ * A tool that takes a text in the form of an API, of the members that it has there: what else a caller has written into its
+ * definition is rejected.
+ */
+function freeDefinition(tools: ToolList, tool: number, sentName: string, form: WireForm): JsonObject {
+  const entry = tools.memberOf(tool, FREE_FORM)
+  const written = objectOf(tools.arena.valueAt(tools.fromAt(entry), tools.toAt(entry))) ?? {}
+  const { description, format } = tools.form === 'chat' ? (objectOf(written['custom']) ?? {}) : written
+  const defined = { name: sentName, description: stringOf(description), format: formatOf(format, form) }
+  const mark = markOf(tools.bitsAt(tool))
+  const marked = mark && { cache_control: { type: 'ephemeral', ...mark } }
+  if (form !== 'responses') return { type: 'custom', custom: defined, ...marked }
+  const { defer_loading, allowed_callers } = tools.form === 'responses' ? written : {}
+  return { type: 'custom', ...defined, defer_loading, allowed_callers, ...marked }
+}
+
+/** The grammar of Chat Completions is in an object of its own. */
+function formatOf(format: JsonValue | undefined, form: WireForm): JsonObject | undefined {
+  if (!isObject(format)) return undefined
+  if (format['type'] !== 'grammar') return { type: 'text' }
+  const { syntax, definition } = objectOf(format['grammar']) ?? format
+  return { type: 'grammar', ...(form === 'responses' ? { syntax, definition } : { grammar: { syntax, definition } }) }
 }
