@@ -387,8 +387,8 @@ export function after(conversation: Conversation, from: number, end: number, kin
 }
 
 /**
- * A tool that takes a text in the form of an API, of the members that it has there: what else a caller has written into its
- * definition is rejected.
+ * A tool that takes a text in the form of an API, of the members that it has there: what else a caller has written into
+ * its definition is rejected.
  */
 function freeDefinition(tools: ToolList, tool: number, sentName: string, form: WireForm): JsonObject {
   const entry = tools.memberOf(tool, FREE_FORM)
