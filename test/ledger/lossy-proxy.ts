@@ -53,7 +53,7 @@ export class LossyProxy {
    * Answers the next calls of a script with these errors, one each; other scripts, such as those of timers, succeed.
    */
   fail(script: ScriptName, ...errors: readonly string[]): void {
-    this.failing = programs()[script].sha1
+    this.failing = programs().of(script).sha1
     this.errors = [...errors]
   }
 

@@ -8,7 +8,7 @@ import { isUnknownScript } from '../../../redis/stored-script.ts'
 import { redisKey } from './redis-keys.ts'
 import { ScriptBatch } from './script-batch.ts'
 import { type Reply, readLines, readOutcomes, readReply } from './script-replies.ts'
-import { type Arguments, type OutcomeOf, type Program, programs, type ScriptName, scriptKeys } from './scripts.ts'
+import { type Arguments, type OutcomeOf, type Programs, programs, type ScriptName, scriptKeys } from './scripts.ts'
 
 /**
  * Repeated once if no reply came in time, because all requests of an organisation wait for them. A second call changes
@@ -28,7 +28,7 @@ type Words = readonly (string | number)[]
 type Heads = Partial<Record<ScriptName, string>>
 
 export class ScriptCaller {
-  private readonly programs: Readonly<Record<ScriptName, Program>>
+  private readonly programs: Programs
   private readonly batches = new Map<Redis, ScriptBatch>()
   private readonly heads = new Map<string, Heads>()
 
@@ -94,7 +94,7 @@ export class ScriptCaller {
     let error = first
     for (let tries = 0; ; tries++) {
       if (isUnknownScript(error)) {
-        const { lua } = this.programs[name]
+        const { lua } = this.programs.of(name)
         return await redis.eval(lua, scriptKeys.length, ...this.words(name, organization, values))
       }
       if (!isTimeout(error) || !REPEATED.has(name) || tries > 0) {
@@ -117,7 +117,7 @@ export class ScriptCaller {
   ): Promise<unknown> {
     if (!(redis instanceof Cluster)) return this.batchOf(redis).send(this.encoded(name, organization, values))
     // The client of a cluster chooses a node for each command and sends it again after a redirection.
-    const { sha1 } = this.programs[name]
+    const { sha1 } = this.programs.of(name)
     return redis.evalsha(sha1, scriptKeys.length, ...this.words(name, organization, values))
   }
 
@@ -140,7 +140,7 @@ export class ScriptCaller {
   private words<Name extends ScriptName>(name: Name, organization: string, values: Arguments<Name>): Words {
     const words: (string | number)[] = scriptKeys.map((key) => redisKey(organization, key))
     const named: Readonly<Record<string, string | number>> = values
-    for (const argument of this.programs[name].arguments) words.push(named[argument] ?? '')
+    for (const argument of this.programs.of(name).arguments) words.push(named[argument] ?? '')
     return words
   }
 
@@ -148,7 +148,7 @@ export class ScriptCaller {
   private encoded<Name extends ScriptName>(name: Name, organization: string, values: Arguments<Name>): string {
     let text = this.headOf(name, organization)
     const named: Readonly<Record<string, string | number>> = values
-    for (const argument of this.programs[name].arguments) text += respWord(named[argument] ?? '')
+    for (const argument of this.programs.of(name).arguments) text += respWord(named[argument] ?? '')
     return text
   }
 
@@ -160,7 +160,7 @@ export class ScriptCaller {
       heads = {}
       this.heads.set(organization, heads)
     }
-    const { sha1, arguments: names } = this.programs[name]
+    const { sha1, arguments: names } = this.programs.of(name)
     heads[name] ??=
       respCommand(3 + scriptKeys.length + names.length) +
       ['evalsha', sha1, scriptKeys.length, ...scriptKeys.map((key) => redisKey(organization, key))]

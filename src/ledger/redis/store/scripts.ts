@@ -263,19 +263,29 @@ function withoutConstants(lua: string): string {
   return code.replace(/'[^'\n]*'|(?<![.\w])[A-Z][A-Z0-9_]*\b/g, (word) => values.get(word) ?? word)
 }
 
+const FUNCTION = /^local function (\w+)\((?:[^\n]*\bend$|[^\n]*\n(?:[^\n]*\n)*?end$)\n*/gm
+
 /**
  * Removes functions that the script does not call: Redis takes at least 0.1 µs at each call to create one.
  */
 function withoutUnused(lua: string): string {
-  const functions = /^local function (\w+)\((?:[^\n]*\bend$|[^\n]*\n(?:[^\n]*\n)*?end$)\n*/gm
-  for (let [before, code] = ['', lua]; ; ) {
-    before = code
-    code = before.replace(functions, (text, name: string) => {
-      const uses = before.split(new RegExp(`\\b${name}\\b`)).length - 1
-      return uses > text.split(new RegExp(`\\b${name}\\b`)).length - 1 ? text : ''
-    })
-    if (code === before) return code.replace(/\n{2,}/g, '\n')
+  const uses = countsOfWords(lua)
+  const kept = new Map([...lua.matchAll(FUNCTION)].map(([text, name = '']) => [name, countsOfWords(text)]))
+  for (let before = 0; before !== kept.size; ) {
+    before = kept.size
+    for (const [name, own] of kept) {
+      if ((uses.get(name) ?? 0) > (own.get(name) ?? 0)) continue
+      kept.delete(name)
+      for (const [word, times] of own) uses.set(word, (uses.get(word) ?? 0) - times)
+    }
   }
+  return lua.replace(FUNCTION, (text, name: string) => (kept.has(name) ? text : '')).replace(/\n{2,}/g, '\n')
+}
+
+function countsOfWords(text: string): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const [word] of text.matchAll(/\w+/g)) counts.set(word, (counts.get(word) ?? 0) + 1)
+  return counts
 }
 
 /** A complete script as sent to Redis. */
@@ -287,13 +297,23 @@ export interface Program {
 }
 
 /**
- * The program of each script. `clockLua` sets `now`; only tests replace Redis' own clock. Every script except `reserve`
- * and `preview` has the flag `allow-oom`: a Redis that is out of memory rejects new reservations but still releases and
- * records.
+ * The programs of the scripts with one clock, each assembled when it is first used: that takes 3 ms. Every script except
+ * `reserve` and `preview` has the flag `allow-oom`: a Redis that is out of memory rejects new reservations but still
+ * releases and records.
  */
-export function programs(clockLua: string = clock): Readonly<Record<ScriptName, Program>> {
-  const layout = `${layoutLua()}\n${auditLua()}`
-  const program = (name: ScriptName): Program => {
+export class Programs {
+  private readonly layout = `${layoutLua()}\n${auditLua()}`
+  private readonly assembled: Partial<Record<ScriptName, Program>> = {}
+
+  constructor(private readonly clockLua: string) {}
+
+  of(name: ScriptName): Program {
+    const program = this.assembled[name] ?? this.assemble(name)
+    this.assembled[name] = program
+    return program
+  }
+
+  private assemble(name: ScriptName): Program {
     const begin = scripts[name].lua === reserve ? '#!lua\n' : '#!lua flags=allow-oom\n'
     const names = argumentsOf(name)
     const needsAccount = names[0] === ACCOUNT[0]
@@ -306,29 +326,17 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
       (hasFigures === true ? figuresLua() : '') +
       (REQUESTS[name]?.() ?? '')
     const saves = `local SAVES = ${name === 'preview' ? 0 : 1}\n`
-    const texts = [CONSTANTS, saves, layout, clockLua, first, store, counters, own, scripts[name].lua]
+    const texts = [CONSTANTS, saves, this.layout, this.clockLua, first, store, counters, own, scripts[name].lua]
     const lua = begin + withoutUnused(withoutConstants(texts.join('\n')))
     return { lua, sha1: createHash('sha1').update(lua).digest('hex'), arguments: names }
   }
-  return {
-    reserve: program('reserve'),
-    preview: program('preview'),
-    extend: program('extend'),
-    settle: program('settle'),
-    cancel: program('cancel'),
-    reap: program('reap'),
-    figures: program('figures'),
-    activity: program('activity'),
-    taken: program('taken'),
-    drop: program('drop'),
-    fold: program('fold'),
-    foldNode: program('foldNode'),
-    sumNode: program('sumNode'),
-    windows: program('windows'),
-    reset: program('reset'),
-    enter: program('enter'),
-    restore: program('restore'),
-    restoreCounter: program('restoreCounter'),
-    parts: program('parts'),
-  }
+}
+
+const programsByClock = new Map<string, Programs>()
+
+/** The programs of this process. `clockLua` sets `now`; only tests replace Redis' own clock. */
+export function programs(clockLua: string = clock): Programs {
+  const known = programsByClock.get(clockLua) ?? new Programs(clockLua)
+  programsByClock.set(clockLua, known)
+  return known
 }
