@@ -4,7 +4,6 @@ import { expect, test } from 'bun:test'
 import { newRequestId } from '../../src/core/request-id.ts'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import type { RecoverableStore } from '../../src/ledger/redis/protocol/epochs.ts'
-import type { Restoration } from '../../src/ledger/redis/recovery/restoration.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { opened } from './opened.ts'
@@ -74,14 +73,10 @@ test('FLUSHALL under load: every organisation is charged once, and little is res
 }, 120_000)
 
 test('an organisation with many rows of usage is served, within its budget, while they are given back', async () => {
-  // On a busy machine Redis may seem lost for a moment. Then a settlement waits for all rows, and nothing is shown.
-  for (let tries = 0; !(await isServedWhileGiven()); tries++) expect(tries).toBeLessThan(5)
-})
-
-/** False if Redis was in doubt meanwhile. */
-async function isServedWhileGiven(): Promise<boolean> {
   await using server = await RedisServer.start()
-  const account = accountOf(spend({ total: 13_000 }))
+  // The rows that are on their way count twice: a machine that is busy enough may have sent all 300 when the first
+  // reservation is decided, and that must fit nevertheless, because the next lot waits.
+  const account = accountOf(spend({ total: 12_000 + 50 + 3950 }))
   const at = directory()
   // An hour ago: none is sent again one by one.
   const outbox = new Outbox(at, () => Date.now() - 3_600_000)
@@ -92,7 +87,8 @@ async function isServedWhileGiven(): Promise<boolean> {
   outbox.commit()
   for (const { settlement } of outbox.pending(2000, true)) outbox.taken(settlement.id, account.organization, 0)
   outbox.close()
-  const ledger = await ledgerOn(server.socket, at)
+  // On a busy machine Redis would seem lost for a moment. Then a settlement waits for all rows, and nothing is shown.
+  const ledger = await ledgerOn(server.socket, at, 60_000)
   const { store }: { readonly store: RecoverableStore } = Reflect.get(ledger, 'link')
   const { promise: opened, resolve: open } = Promise.withResolvers<void>()
   // Also if the test fails before: the end of the ledger waits for the rows.
@@ -107,27 +103,17 @@ async function isServedWhileGiven(): Promise<boolean> {
   const reservation = await ledger.reserve(account, holdOf(50))
   expect(restored).toBeLessThan(1200)
   const settling = ledger.settle(reservation, chargeOf(50))
-  const restoration: Pick<Restoration, 'isDoubted'> = Reflect.get(ledger, 'restoration')
-  const isDoubted = () => restoration.isDoubted(account.organization)
-  await until(async () => isDoubted() || (await totals(server, account)).live === 0)
-  if (isDoubted()) {
-    open()
-    await settling
-    return false
-  }
-  expect(restored).toBeLessThan(1200)
-  expect((await totals(server, account)).spent).toBe(10 * restored + 50)
+  await until(async () => Bun.deepEquals(await totals(server, account), { spent: 300 * 10 + 50, held: 0, live: 0 }))
   // Nearly all of it is owed. The rows on their way count twice, so both are decided between two lots of rows.
-  const refused = failureOf(Promise.resolve(ledger.reserve(account, holdOf(951))))
-  const granted = ledger.reserve(account, holdOf(950))
+  const refused = failureOf(Promise.resolve(ledger.reserve(account, holdOf(3951))))
+  const granted = ledger.reserve(account, holdOf(3950))
   open()
   expect(await refused).toBe('quota_exhausted')
   await settling
-  await ledger.settle(await granted, chargeOf(950))
-  await until(async () => (await totals(server, account)).spent === 13_000)
-  expect(await totals(server, account)).toEqual({ spent: 13_000, held: 0, live: 0 })
-  return true
-}
+  await ledger.settle(await granted, chargeOf(3950))
+  await until(async () => (await totals(server, account)).spent === 16_000)
+  expect(await totals(server, account)).toEqual({ spent: 16_000, held: 0, live: 0 })
+})
 
 test('an organisation that Redis never knew is entered without reading the log', async () => {
   const outbox = new Outbox(directory())

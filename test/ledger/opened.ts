@@ -11,7 +11,8 @@ export interface Opened {
   readonly open: { close(): Promise<void> }[]
   /** A new directory. */
   directory(): string
-  ledgerOn(url: string, at?: string): Promise<RedisLedger>
+  /** `timeoutMs`: how long a call may take, if the test is not to depend on how busy the machine is. */
+  ledgerOn(url: string, at?: string, timeoutMs?: number): Promise<RedisLedger>
 }
 
 /** Call it once, at the top of a test file. */
@@ -30,8 +31,8 @@ export function opened(): Opened {
   return {
     open,
     directory,
-    async ledgerOn(url, at = directory()) {
-      const ledger = await RedisLedger.open({ kind: 'single', url }, at, 'refuse')
+    async ledgerOn(url, at = directory(), timeoutMs = undefined) {
+      const ledger = await RedisLedger.open({ kind: 'single', url, timeoutMs }, at, 'refuse')
       open.push(ledger)
       return ledger
     },
