@@ -289,7 +289,7 @@ function countsOfWords(text: string): Map<string, number> {
 }
 
 /** A complete script as sent to Redis. */
-export interface Program {
+interface Program {
   readonly lua: string
   readonly sha1: string
   /** Names of its arguments, in their order. */
@@ -297,9 +297,9 @@ export interface Program {
 }
 
 /**
- * The programs of the scripts with one clock, each assembled when it is first used: that takes 3 ms. Every script except
- * `reserve` and `preview` has the flag `allow-oom`: a Redis that is out of memory rejects new reservations but still
- * releases and records.
+ * The programs of the scripts with one clock, each assembled when it is first used, which takes 3 ms. Every script
+ * except `reserve` and `preview` has the flag `allow-oom`: a Redis that is out of memory rejects new reservations but
+ * still releases and records.
  */
 export class Programs {
   private readonly layout = `${layoutLua()}\n${auditLua()}`
