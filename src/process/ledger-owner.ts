@@ -6,7 +6,8 @@
 
 import { isLedgerProblem, openLedgerServer } from '../assembly/open-ledger.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
-import { type FromLedgerOwner, isToLedgerOwner, LEDGER_PROTOCOL, type ToLedgerOwner } from './ipc/ledger-ipc.ts'
+import { isTyped } from './ipc/ipc.ts'
+import { type FromLedgerOwner, LEDGER_PROTOCOL, type ToLedgerOwner } from './ipc/ledger-ipc.ts'
 import { logClockStep } from './watchers/ledger-watch.ts'
 
 /** How long the workers may take to settle what they cut after the supervisor is gone. */
@@ -30,7 +31,7 @@ class LedgerOwner {
 
   listen(): void {
     process.on('message', (message) => {
-      if (isToLedgerOwner(message)) this.handle(message)
+      if (isTyped<ToLedgerOwner>(message)) this.handle(message)
     })
     process.on('disconnect', () => void this.orphan())
     // Terminals and service managers signal the whole process group; the workers still need this process.

@@ -17,7 +17,7 @@ import type { KeyFollower } from '../keys/key-follower.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { FormStore, formKey } from '../providers/form-store.ts'
-import { isToWorker, PROTOCOL, type ToSupervisor, type ToWorker, type WorkerStatus } from './ipc/ipc.ts'
+import { isTyped, PROTOCOL, type ToSupervisor, type ToWorker, type WorkerStatus } from './ipc/ipc.ts'
 import { ProbeClaims } from './ipc/probe-lease.ts'
 import { SupervisorItems } from './ipc/supervisor-items.ts'
 import { SupervisorRoom } from './ipc/supervisor-room.ts'
@@ -100,7 +100,7 @@ class Worker {
 
   listen(): void {
     process.on('message', (message) => {
-      if (isToWorker(message)) this.handle(message)
+      if (isTyped<ToWorker>(message)) this.handle(message)
     })
     process.on('disconnect', () => this.orphan())
     // Terminals and service managers signal the whole process group; the supervisor decides what a signal means.

@@ -7,7 +7,8 @@ import type { LedgerPlace, LedgerRole } from '../../assembly/open-ledger.ts'
 import { messageOf } from '../../core/error-message.ts'
 import type { Logger } from '../../logging/log.ts'
 import { logEvent } from '../../logging/log-events.ts'
-import { type FromLedgerOwner, isFromLedgerOwner, LEDGER_PROTOCOL, type ToLedgerOwner } from '../ipc/ledger-ipc.ts'
+import { isTyped } from '../ipc/ipc.ts'
+import { type FromLedgerOwner, LEDGER_PROTOCOL, type ToLedgerOwner } from '../ipc/ledger-ipc.ts'
 import { ChildProcess } from './child-process.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { RestartBackoff } from './restart-backoff.ts'
@@ -41,7 +42,7 @@ class Incarnation {
       command: workerCommand('ledger-owner'),
       env: workerEnvironment(env),
       onMessage: (message) => {
-        if (isFromLedgerOwner(message)) this.receive(message)
+        if (isTyped<FromLedgerOwner>(message)) this.receive(message)
       },
       onExit: (how) => this.ended(how),
     })

@@ -8,7 +8,7 @@ import type { Logger } from '../../logging/log.ts'
 import { logEvent } from '../../logging/log-events.ts'
 import type { FormNews } from '../../providers/form-store.ts'
 import { DescriptorChannel } from '../ipc/descriptor-channel.ts'
-import { isToSupervisor, PROTOCOL, type ToSupervisor, type ToWorker, type WorkerStatus } from '../ipc/ipc.ts'
+import { isTyped, PROTOCOL, type ToSupervisor, type ToWorker, type WorkerStatus } from '../ipc/ipc.ts'
 import { SystemCallError } from '../system/libc.ts'
 import type { ListenAddress } from '../system/listen-address.ts'
 import { ChildProcess } from './child-process.ts'
@@ -94,7 +94,7 @@ export class WorkerProcess {
       env: workerEnvironment(this.env),
       descriptor: channel?.theirs,
       onMessage: (message) => {
-        if (isToSupervisor(message)) this.receive(message)
+        if (isTyped<ToSupervisor>(message)) this.receive(message)
       },
       onExit: (how) => this.exited(how),
     })

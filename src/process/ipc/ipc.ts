@@ -147,69 +147,13 @@ export interface LedgerReport {
   readonly problem: string | undefined
 }
 
-const toWorker: Readonly<Record<ToWorker['type'], true>> = {
-  start: true,
-  own: true,
-  lend: true,
-  adopt: true,
-  retire: true,
-  alone: true,
-  prepare: true,
-  commit: true,
-  abort: true,
-  status: true,
-  ping: true,
-  watch: true,
-  recent: true,
-  news: true,
-  granted: true,
-  remembered: true,
-  recalled: true,
-  forms: true,
-  room: true,
-  drain: true,
-  cut: true,
-}
+/** The messages that are about what a worker has counted or learned, not about the life of its process. */
+export type Report = Exclude<
+  ToSupervisor,
+  { type: 'hello' | 'built' | 'ready' | 'failed' | 'status' | 'recent' | 'prepared' | 'lent' | 'pong' | 'build' }
+>
 
-const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
-  hello: true,
-  build: true,
-  built: true,
-  lent: true,
-  ready: true,
-  failed: true,
-  prepared: true,
-  status: true,
-  pong: true,
-  fields: true,
-  'fields-ignored': true,
-  figures: true,
-  targets: true,
-  ledger: true,
-  requests: true,
-  recent: true,
-  news: true,
-  claim: true,
-  remember: true,
-  'item-lines': true,
-  recall: true,
-  'form-evidence': true,
-  'take-room': true,
-  'give-room': true,
-  'hold-room': true,
-  'report-room': true,
-}
-
-export function isToWorker(message: unknown): message is ToWorker {
-  return hasType(message, toWorker)
-}
-
-export function isToSupervisor(message: unknown): message is ToSupervisor {
-  return hasType(message, toSupervisor)
-}
-
-/** Whether a message is an object with one of these types. */
-export function hasType(message: unknown, types: Readonly<Record<string, true>>): boolean {
-  if (typeof message !== 'object' || message === null || !('type' in message)) return false
-  return typeof message.type === 'string' && Object.hasOwn(types, message.type)
+/** Whether a message of the other process has a type. One that the receiver does not know matches none of its cases. */
+export function isTyped<Message extends { readonly type: string }>(message: unknown): message is Message {
+  return typeof message === 'object' && message !== null && 'type' in message && typeof message.type === 'string'
 }

@@ -1,7 +1,6 @@
 /** The messages between the supervisor and the process that owns the embedded ledger, as JSON. */
 
 import type { LedgerPlace, LedgerRole } from '../../assembly/open-ledger.ts'
-import { hasType } from './ipc.ts'
 
 /** The version of these messages, and of those between the owner and the workers. */
 export const LEDGER_PROTOCOL = 2
@@ -24,19 +23,3 @@ export type FromLedgerOwner =
   /** The ledger cannot be opened, and a restart would not help. */
   | { readonly type: 'failed'; readonly reason: string }
   | { readonly type: 'pong' }
-
-const toOwner: Readonly<Record<ToLedgerOwner['type'], true>> = { own: true, ping: true, stop: true }
-const fromOwner: Readonly<Record<FromLedgerOwner['type'], true>> = {
-  hello: true,
-  owned: true,
-  failed: true,
-  pong: true,
-}
-
-export function isToLedgerOwner(message: unknown): message is ToLedgerOwner {
-  return hasType(message, toOwner)
-}
-
-export function isFromLedgerOwner(message: unknown): message is FromLedgerOwner {
-  return hasType(message, fromOwner)
-}
