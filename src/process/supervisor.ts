@@ -119,13 +119,13 @@ class Supervisor {
     this.models = new ModelWatch({
       logger: log.logger,
       config: () => this.config.current,
-      stateOf: (target) => workers.targets.stateOf(target),
+      stateOf: (target) => workers.reports.targets.stateOf(target),
     })
     this.alerts = new SupervisorAlerts({
       logger: log.logger,
       watched: {
-        ledgers: () => workers.ledgerReports,
-        stateOf: (target) => workers.targets.stateOf(target),
+        ledgers: () => workers.reports.ledgers,
+        stateOf: (target) => workers.reports.targets.stateOf(target),
         deathsSince: (sinceMs) => workers.deathsSince(sinceMs),
         areWorkersReady: () => workers.size > 0 && workers.readyCount === workers.size,
         reloadProblems: () => this.config.lastReload?.problems ?? [],
@@ -143,7 +143,7 @@ class Supervisor {
       drain: (by) => this.end({ ...by }),
       reload: (by) => this.reloadNow(by),
       audit: (action, by, details) => this.audit({ ...by, action, target: this.node, details }),
-      sized: (nodes) => this.workers.shareAmong(nodes),
+      sized: (nodes) => this.workers.reports.shareAmong(nodes),
     })
     this.report = new SystemReport(workers, this.config, this.alerts, this.fleet)
   }
@@ -221,11 +221,11 @@ class Supervisor {
           state: () => this.report.state(this.port),
           reasons: () => this.reasons(),
           isLedgerUp: async () => (await this.workers.status()).ledgerUp,
-          stateOf: (target) => this.workers.targets.stateOf(target),
-          formsOf: (target) => this.workers.forms.of(target),
+          stateOf: (target) => this.workers.reports.targets.stateOf(target),
+          formsOf: (target) => this.workers.reports.forms.of(target),
           forgetForms: (target, by) => this.forgetForms(target, by),
           figures: () => this.report.figures(),
-          sums: this.workers.figures,
+          sums: this.workers.reports.figures,
           recent: (count) => this.workers.recent(count),
           watch: (isWatched) => this.workers.watch(isWatched),
           reload: (by) => this.reloadNow(by),
@@ -292,7 +292,7 @@ class Supervisor {
 
   /** For `weir targets forget` and the admin API. */
   private async forgetForms(target: TargetRef, by: Changer): Promise<readonly LearnedForm[]> {
-    const forgotten = this.workers.forms.forget(target)
+    const forgotten = this.workers.reports.forms.forget(target)
     if (forgotten.length === 0) return forgotten
     const fields = [...new Set(forgotten.map(({ field }) => field))]
     const { provider, model } = target

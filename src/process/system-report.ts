@@ -26,16 +26,16 @@ export class SystemReport {
     const { current: config, lastReload, loadedMs } = this.config
     const targets = config === undefined ? [] : targetsOf(config)
     return {
-      counted: workers.figures,
-      targets: targets.map((target) => ({ target, state: workers.targets.stateOf(target) })),
+      counted: workers.reports.figures,
+      targets: targets.map((target) => ({ target, state: workers.reports.targets.stateOf(target) })),
       workers: {
         configured: workers.size,
         ready: workers.readyCount,
         restarts: workers.restarts,
         loopLag: workers.loopLag(),
       },
-      ledgerUp: workers.isLedgerUp,
-      ledgerFields: workers.fields,
+      ledgerUp: workers.reports.isLedgerUp,
+      ledgerFields: workers.reports.fields,
       freeBytes: config === undefined ? undefined : spaceOf(config.dataDir)?.freeBytes,
       dataDirBytes: config === undefined ? undefined : bytesIn(config.dataDir),
       lastReload: { isSuccess: (lastReload?.problems.length ?? 0) === 0, succeededMs: loadedMs },
@@ -59,14 +59,14 @@ export class SystemReport {
       startedAtMs: this.startedAtMs,
       lastReload,
       warnings,
-      isLedgerUp: workers.isLedgerUp,
-      ledgerProblem: workers.ledgerReports.find(({ up }) => !up)?.problem,
+      isLedgerUp: workers.reports.isLedgerUp,
+      ledgerProblem: workers.reports.ledgers.find(({ up }) => !up)?.problem,
       workers: { configured: workers.size, ready: workers.readyCount, restarts: sumOf(workers.restarts) },
       lastDeath: workers.lastDeath,
       space: spaceOf(config.dataDir),
-      rests: workers.health.rests(),
-      stateOf: (target) => workers.targets.stateOf(target),
-      hints: workers.hints.recent(),
+      rests: workers.reports.health.rests(),
+      stateOf: (target) => workers.reports.targets.stateOf(target),
+      hints: workers.reports.hints.recent(),
       alertFailures: this.alerts.failures,
     }
   }

@@ -40,15 +40,12 @@ export class TargetNews {
     this.probes.gone(holder)
   }
 
-  /** Whether a worker may probe a target: one at a time of all nodes. */
-  grantProbe(holder: number, target: TargetRef): boolean | Promise<boolean> {
+  /** Resolves to whether a worker may probe a target: one at a time of all nodes. */
+  async grantProbe(holder: number, target: TargetRef): Promise<boolean> {
     if (!this.probes.grant(holder, target)) return false
-    return (
-      this.shared?.claim(target).then((granted) => {
-        if (!granted) this.probes.refuse(holder, target)
-        return granted
-      }) ?? true
-    )
+    const granted = (await this.shared?.claim(target)) ?? true
+    if (!granted) this.probes.refuse(holder, target)
+    return granted
   }
 
   close(): void {

@@ -1,21 +1,22 @@
 /** One worker as the supervisor sees it: its process, started again with back-off, and the messages to and from it. */
 
+import type { RestartReason } from '../../admin/supervision.ts'
 import type { PeerUpdate } from '../../assembly/inference-service.ts'
+import type { LedgerRole } from '../../assembly/open-ledger.ts'
 import type { Build } from '../../assembly/version.ts'
 import type { Config } from '../../config/config.ts'
 import { messageOf } from '../../core/error-message.ts'
 import type { Logger } from '../../logging/log.ts'
 import { logEvent } from '../../logging/log-events.ts'
-import type { FormNews } from '../../providers/form-store.ts'
+import type { FormNews, LearnedForm } from '../../providers/form-store.ts'
 import { DescriptorChannel } from '../ipc/descriptor-channel.ts'
-import { isTyped, PROTOCOL, type ToSupervisor, type ToWorker, type WorkerStatus } from '../ipc/ipc.ts'
+import { isTyped, PROTOCOL, type Report, type ToSupervisor, type ToWorker, type WorkerStatus } from '../ipc/ipc.ts'
 import { SystemCallError } from '../system/libc.ts'
 import type { ListenAddress } from '../system/listen-address.ts'
 import { ChildProcess } from './child-process.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { RestartBackoff } from './restart-backoff.ts'
 import { workerCommand, workerEnvironment } from './worker-command.ts'
-import { report, type WorkerProcessEvents } from './worker-events.ts'
 import { WorkerMessages } from './worker-messages.ts'
 
 const BACKOFF_MS_MIN = 100
@@ -29,6 +30,25 @@ interface StartSettings {
   readonly config: Config
   /** Accept from this listening socket of the supervisor, instead of one of its own. */
   readonly socket?: number | undefined
+}
+
+interface WorkerProcessEvents {
+  /** It accepts requests on this port. */
+  readonly onReady: (port: number) => void
+  /** It cannot start, for this reason. Not called for a replacement. */
+  readonly onFailed: (reason: string) => void
+  /** It died before it was ready, for the `deaths`th time in a row. `how` is the exit code or signal. */
+  readonly onEarlyDeath: (how: string, deaths: number) => void
+  /** It has counted or learned something, or asks for what the supervisor keeps. */
+  readonly onReport: (report: Report) => void
+  /** What was learned of targets, for a process that starts. */
+  readonly learnedForms: () => readonly LearnedForm[]
+  /** Its process died and is started again. `how` is the exit code or signal. */
+  readonly onDeath: (how: string, reason: RestartReason) => void
+  /** What the process that starts now is to do with an embedded ledger. */
+  readonly ledgerRole: () => LedgerRole
+  /** Its process is gone, for whatever reason. */
+  readonly onGone: (pid: number | undefined) => void
 }
 
 type State = 'down' | 'starting' | 'ready' | 'ending'
@@ -73,6 +93,8 @@ export class WorkerProcess {
   constructor(
     /** From 0. */
     readonly index: number,
+    /** Its number among all that were ever started. It holds leases and room under it. */
+    readonly holder: number,
     private readonly env: Readonly<Record<string, string | undefined>>,
     private readonly logger: Logger,
     private readonly events: WorkerProcessEvents,
@@ -257,9 +279,11 @@ export class WorkerProcess {
     return `worker ${this.index} ${reason}`
   }
 
-  private send(message: ToWorker): void {
-    // Between the end of a process and the start of the next there is no receiver; the next one gets its settings
-    // when it starts.
+  /**
+   * Between the end of a process and the start of the next there is no receiver; the next one gets its settings when it
+   * starts.
+   */
+  send(message: ToWorker): void {
     this.process?.send(message)
   }
 
@@ -292,7 +316,7 @@ export class WorkerProcess {
         this.build = message.build
         return
       default:
-        report(message, this.events, this.process?.pid, (answer) => this.send(answer))
+        this.events.onReport(message)
     }
   }
 

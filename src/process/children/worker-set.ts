@@ -1,33 +1,25 @@
 /**
  * All worker processes: those that serve, those that were replaced and finish what runs, and the one that is about to
- * replace another. Passes on what one of them learns, and keeps what must outlive each of them.
+ * replace another.
  */
 
 import type { RestartReason, RunningBuild, WorkerDeath } from '../../admin/supervision.ts'
-import type { PeerUpdate } from '../../assembly/inference-service.ts'
 import { remaining } from '../../assembly/targets.ts'
 import type { Config } from '../../config/config.ts'
 import { TIMER_MS_MAX } from '../../core/durations.ts'
-import { Breaker } from '../../gateway/breaker.ts'
-import { TargetStates } from '../../gateway/target-states.ts'
-import { MachineItems } from '../../items/machine-items.ts'
 import type { Logger } from '../../logging/log.ts'
 import { logEvent } from '../../logging/log-events.ts'
-import { MergedFigures } from '../../metrics/merged-figures.ts'
-import type { LedgerReport, WorkerStatus } from '../ipc/ipc.ts'
+import type { WorkerStatus } from '../ipc/ipc.ts'
 import type { PassedSocket } from '../service-manager/socket-activation.ts'
 import { type ListenAddress, probe } from '../system/listen-address.ts'
 import type { RunningProcess } from '../system/process-usage.ts'
 import { StartProblem } from '../system/start-problem.ts'
-import { FormKeeper } from './form-keeper.ts'
-import { HintKeeper } from './hint-keeper.ts'
 import { LedgerOwnership } from './ledger-ownership.ts'
 import { programProblem } from './program-file.ts'
 import { follow, swap } from './reload.ts'
 import { replaceWorker } from './replacement.ts'
-import { RoomKeeper } from './room-keeper.ts'
-import { TargetNews } from './target-news.ts'
 import { WorkerProcess } from './worker-process.ts'
+import { WorkerReports } from './worker-reports.ts'
 
 /** The time of a log line. */
 const TIME = /"time":"([^"]+)"/
@@ -39,9 +31,6 @@ const DRAIN_GRACE_MS = 10_000
 /** Lines of requests a second that the workers send together while somebody watches. */
 const LINES_A_SECOND = 100
 
-/** How late a worker may report the calls of its targets: they do it every 400 ms, also if nothing turns. */
-const REPORT_MS_MAX = 1000
-
 interface WorkerSetOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly logger: Logger
@@ -52,25 +41,7 @@ interface WorkerSetOptions {
 }
 
 export class WorkerSet {
-  /**
-   * What the workers reported about targets: for new workers, metrics and `weir explain`. The supervisor itself calls
-   * no target.
-   */
-  readonly health = new Breaker()
-  /** The states of targets: for metrics, the admin API, the console and alerts. */
-  readonly targets = new TargetStates(this.health, Date.now, () => (this.all().length > 1 ? REPORT_MS_MAX : 0))
-  /** What the workers learned of targets: for new workers, other nodes, the admin API and `weir explain`. */
-  readonly forms = new FormKeeper((news) => {
-    for (const worker of this.all()) worker.forwardForms(news)
-  })
-  /** Keys whose callers send fields without effect. */
-  readonly hints = new HintKeeper(({ organization, key, fields }) =>
-    logEvent(this.options.logger, 'compatibility.fields_ignored', { organization, key, fields: fields.join(', ') }),
-  )
-  /** What the workers counted: for metrics, the admin API and the console. */
-  readonly figures = new MergedFigures()
-  /** The number of fields of the largest organisation in Redis; undefined until a worker has counted them. */
-  fields: number | undefined
+  readonly reports: WorkerReports
   /** How many workers died and were started again, by the reason. */
   readonly restarts: Record<RestartReason, number> = { exit: 0, signal: 0, stuck: 0 }
   lastDeath: WorkerDeath | undefined
@@ -82,16 +53,7 @@ export class WorkerSet {
   /** Those that were replaced, and one that is about to replace another. */
   private readonly others = new Set<WorkerProcess>()
   private spawned = 0
-  private readonly news = new TargetNews(this.health, (update) => this.broadcast(update))
-  /** Without Redis: what the workers take of the limits of providers. */
-  private readonly room = new RoomKeeper()
-  /** What the workers report of the ledger. */
-  private readonly ledgers = new Map<WorkerProcess, LedgerReport>()
   private readonly ledger: LedgerOwnership
-  /** What the workers' callers may refer to, if it is not in Redis. Workers are replaced, and this process is not. */
-  private readonly items = new MachineItems()
-  /** With Redis: how many nodes there are, if that is known. */
-  private nodes: number | undefined
   /** `drain_seconds` of the configuration in force. */
   private drainSeconds = 0
   private hasStarted = false
@@ -104,7 +66,9 @@ export class WorkerSet {
 
   constructor(private readonly options: WorkerSetOptions) {
     const { env, logger } = options
-    this.ledger = new LedgerOwnership({ env, logger, workers: () => this.all(), isEnding: () => this.isEnding })
+    const workers = () => this.all()
+    this.ledger = new LedgerOwnership({ env, logger, workers, isEnding: () => this.isEnding })
+    this.reports = new WorkerReports({ ...options, workers })
     // It may reject before anything awaits it, which would end the process as an unhandled rejection.
     this.started.promise.catch(() => {})
   }
@@ -115,16 +79,6 @@ export class WorkerSet {
 
   get readyCount(): number {
     return this.serving.filter(({ state }) => state === 'ready').length
-  }
-
-  /** No worker reports it down. */
-  get isLedgerUp(): boolean {
-    return this.ledgerReports.every(({ up }) => up)
-  }
-
-  /** What the workers that run report of the ledger; empty until one of them has. */
-  get ledgerReports(): readonly LedgerReport[] {
-    return [...this.ledgers.values()]
   }
 
   /** The last deaths of workers that are not ready again, or were not `sinceMs` ago, in Unix milliseconds. */
@@ -138,7 +92,7 @@ export class WorkerSet {
   loopLag(): ReadonlyMap<number, number> {
     const lags = new Map<number, number>()
     for (const { index, pid } of this.all()) {
-      const lag = pid === undefined ? undefined : this.figures.gaugesOf(pid)?.loopLagSeconds
+      const lag = pid === undefined ? undefined : this.reports.figures.gaugesOf(pid)?.loopLagSeconds
       if (lag !== undefined) lags.set(index, Math.max(lag, lags.get(index) ?? 0))
     }
     return lags
@@ -189,15 +143,8 @@ export class WorkerSet {
   /** Asks each worker; of one that does not answer the last report of the ledger counts. */
   async status(): Promise<Required<WorkerStatus>> {
     const all = await Promise.all(this.serving.map((worker) => worker.status()))
-    const isUp = all.every(({ ledgerUp = this.isLedgerUp }) => ledgerUp)
+    const isUp = all.every(({ ledgerUp = this.reports.isLedgerUp }) => ledgerUp)
     return { reasons: all.flatMap(({ reasons }) => reasons), ledgerUp: isUp }
-  }
-
-  /** So many nodes share the Redis. */
-  shareAmong(nodes: number | undefined): void {
-    if (nodes === this.nodes) return
-    this.nodes = nodes
-    this.broadcast({ about: 'fleet', nodes })
   }
 
   /** Whether the workers send the lines of requests that end. */
@@ -220,8 +167,8 @@ export class WorkerSet {
     if (problems.length > 0) return problems
     for (const retired of this.others) void follow(retired, next)
     const remains = remaining(current, next)
-    this.health.keep(remains)
-    this.targets.keep(remains)
+    this.reports.health.keep(remains)
+    this.reports.targets.keep(remains)
     this.use(next, current)
     return []
   }
@@ -262,9 +209,7 @@ export class WorkerSet {
     })
     await Promise.all(this.all().map((worker) => worker.drain()))
     clearTimeout(limit)
-    this.forms.close()
-    this.news.close()
-    this.room.close()
+    this.reports.close()
     await this.ledger.stop()
   }
 
@@ -275,10 +220,8 @@ export class WorkerSet {
 
   async kill(): Promise<void> {
     this.isEnding = true
-    this.forms.close()
-    this.news.close()
     await Promise.all(this.all().map((worker) => worker.kill()))
-    this.room.close()
+    this.reports.close()
     await this.ledger.kill()
   }
 
@@ -297,10 +240,7 @@ export class WorkerSet {
 
   private use(config: Config, before?: Config): void {
     this.drainSeconds = config.drainSeconds
-    this.forms.use(config)
-    this.items.use(config, before)
-    this.news.use(config)
-    this.room.use(config)
+    this.reports.use(config, before)
   }
 
   /**
@@ -328,13 +268,11 @@ export class WorkerSet {
   }
 
   private newWorker(index: number): WorkerProcess {
-    const holder = this.spawned++
     const { env, logger } = this.options
-    const worker: WorkerProcess = new WorkerProcess(index, env, logger, {
+    const worker: WorkerProcess = new WorkerProcess(index, this.spawned++, env, logger, {
       onReady: (port) => {
         this.chosenPort.resolve(port)
-        for (const rest of this.health.rests()) worker.forward({ about: 'rest', rest })
-        if (this.nodes !== undefined) worker.forward({ about: 'fleet', nodes: this.nodes })
+        this.reports.inform(worker)
         if (this.isWatched) worker.messages.watch(this.linesOfEach)
         if (this.serving.every((each) => each.state === 'ready')) this.started.resolve()
       },
@@ -348,31 +286,8 @@ export class WorkerSet {
         if (deaths < EARLY_DEATHS_MAX) return
         this.started.reject(new StartProblem([`worker ${index} died ${deaths} times before it could start (${how})`]))
       },
-      onFields: (fields) => {
-        this.fields = fields
-      },
-      onFieldsIgnored: (hint) => this.hints.note(hint),
-      onFigures: (figures, pid) => this.figures.add(figures, pid),
-      onTargets: (times) => {
-        for (const each of times) this.targets.hear(each, holder)
-        this.options.onTargets()
-        if (times.some(({ failedMs, answeredMs }) => failedMs > answeredMs)) this.judgeSoon()
-      },
-      onLedger: (up, problem) => void this.ledgers.set(worker, { up, problem }),
-      onPeerUpdate: (update) => {
-        this.news.send(update)
-        this.broadcast(update, worker)
-      },
-      onProbeClaim: (target) => this.news.grantProbe(holder, target),
-      onItems: (organization, items) => this.items.put(organization, items),
-      onRecall: (organization, id) => this.items.getText(organization, id),
-      onTakeRoom: (asks, isLow) => this.room.take(asks, isLow, holder),
-      onGiveRoom: (amounts) => this.room.give(amounts, holder),
-      onHoldRoom: (held) => this.room.renew(held, holder),
-      onReportRoom: (reports) => this.room.report(reports),
-      onFormEvidence: (evidence) => this.forms.hear(evidence),
-      learnedForms: () => this.forms.all(),
-      onRequests: (lines, omitted) => this.options.onRequests(lines, omitted),
+      onReport: (report) => this.reports.take(report, worker),
+      learnedForms: () => this.reports.forms.all(),
       onDeath: (how, reason) => {
         this.restarts[reason]++
         this.lastDeath = { atMs: Date.now(), worker: index, how }
@@ -380,10 +295,7 @@ export class WorkerSet {
       },
       ledgerRole: () => this.ledger.roleOf(worker),
       onGone: (pid) => {
-        if (pid !== undefined) this.figures.gone(pid)
-        this.news.gone(holder)
-        this.room.gone(holder)
-        this.ledgers.delete(worker)
+        this.reports.gone(worker, pid)
         this.ledger.gone(worker)
       },
     })
@@ -400,27 +312,5 @@ export class WorkerSet {
       this.others.delete(old)
       if (this.all().length === 1) next.messages.writesAlone()
     })
-  }
-
-  /** Judges failures of several workers, once each of them has reported what answered meanwhile. */
-  private judgeSoon(): void {
-    const judge = () => {
-      for (const rest of this.targets.dueRests()) {
-        this.news.hear(rest)
-        for (const worker of this.all()) worker.forward({ about: 'rest', rest })
-      }
-      this.options.onTargets()
-    }
-    if (this.all().length > 1) setTimeout(judge, REPORT_MS_MAX + 100).unref()
-  }
-
-  /** Passes on what a worker, or without `from` another node, found out. */
-  private broadcast(update: PeerUpdate, from?: WorkerProcess): void {
-    if (update.about === 'rest') {
-      this.news.hear(update.rest)
-      this.targets.hearRest(update.rest)
-      this.options.onTargets()
-    }
-    for (const worker of this.all()) if (worker !== from) worker.forward(update)
   }
 }
