@@ -17,7 +17,7 @@ import {
 } from '../core/reasoning.ts'
 import type { EntryThoughts } from '../core/thoughts.ts'
 import { type ClaudeThinking, EFFORT_LESSONS, type EffortGaps, takenBy } from './efforts.ts'
-import { type Lesson, rejecting } from './learned-form.ts'
+import { type Lesson, makeLesson, rejecting } from './learned-form.ts'
 import { SAMPLING_LESSONS } from './rejected-sampling.ts'
 import type { Turns } from './turns.ts'
 
@@ -152,36 +152,21 @@ const rejectsDisabled = rejecting('thinking\\.type[^]{0,40}\\bdisabled')
 const rejectsEffort = rejecting('(?:support\\s+(?:the\\s+)?)?(?:output_config(?:\\.effort)?|effort)')
 const rejectsAll = rejecting('(?:support\\s+(?:extended\\s+)?)?thinking(?:\\.type)?')
 
-const ADAPTIVE_ONLY: Lesson<ThinkingForm> = {
-  field: 'thinking.enabled',
-  change: { takesBudget: false, takesAdaptive: true, claudeEfforts: ['low', 'medium', 'high', 'xhigh', 'max'] },
-  words: /budget_tokens/gi,
-  own: 1,
-}
-const BUDGET_ONLY: Lesson<ThinkingForm> = {
-  field: 'thinking.adaptive',
-  change: { takesBudget: true, takesAdaptive: false },
-  words: /"adaptive"/gi,
-  own: 1,
-}
-const NO_OFF: Lesson<ThinkingForm> = {
-  field: 'thinking.disabled',
-  change: { rejectsOff: true },
-  words: /"disabled"/gi,
-  own: 1,
-}
-const NO_EFFORT: Lesson<ThinkingForm> = {
-  field: 'output_config.effort',
-  change: { rejectsEffort: true },
-  words: /"effort"/gi,
-  own: 1,
-}
-const NO_THINKING: Lesson<ThinkingForm> = {
-  field: 'thinking.type',
-  change: { rejectsThinking: true },
-  words: /"thinking"/gi,
-  own: 1,
-}
+const ADAPTIVE_ONLY = makeLesson<ThinkingForm>(
+  'thinking.enabled',
+  { takesBudget: false, takesAdaptive: true, claudeEfforts: ['low', 'medium', 'high', 'xhigh', 'max'] },
+  /budget_tokens/gi,
+  1,
+)
+const BUDGET_ONLY = makeLesson<ThinkingForm>(
+  'thinking.adaptive',
+  { takesBudget: true, takesAdaptive: false },
+  /"adaptive"/gi,
+  1,
+)
+const NO_OFF = makeLesson<ThinkingForm>('thinking.disabled', { rejectsOff: true }, /"disabled"/gi, 1)
+const NO_EFFORT = makeLesson<ThinkingForm>('output_config.effort', { rejectsEffort: true }, /"effort"/gi, 1)
+const NO_THINKING = makeLesson<ThinkingForm>('thinking.type', { rejectsThinking: true }, /"thinking"/gi, 1)
 
 export const THINKING_LESSONS: readonly Lesson<ThinkingForm>[] = [
   ...[ADAPTIVE_ONLY, BUDGET_ONLY, NO_OFF, NO_EFFORT, NO_THINKING],

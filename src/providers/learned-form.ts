@@ -22,6 +22,11 @@ export interface Lesson<Form> {
   readonly givesUpUsage?: boolean
 }
 
+/** A lesson by its members in order. */
+export function makeLesson<Form>(field: string, change: Partial<Form>, words: RegExp, own: number): Lesson<Form> {
+  return { field, change, words, own }
+}
+
 /** Where the forms of an endpoint's targets are kept, and which entry of the configuration each of its models has. */
 interface FormPlace {
   readonly store: FormStore

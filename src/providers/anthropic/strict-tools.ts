@@ -7,7 +7,7 @@ import type { ChatRequest } from '../../core/chat-request.ts'
 import { STRICT } from '../../core/conversation.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import { isStructuredClaude } from '../../core/structured-output.ts'
-import { type Lesson, rejecting } from '../learned-form.ts'
+import { type Lesson, makeLesson, rejecting } from '../learned-form.ts'
 
 export interface StrictForm {
   /** By its name, the model takes such tools. */
@@ -26,12 +26,7 @@ export function takesStrict({ sampling, own }: ChatRequest, form: StrictForm): b
   return form.takesStrict || sampling.followsFormat === true || (form.mayTakeStrict && own !== undefined)
 }
 
-const NO_STRICT: Lesson<StrictForm> = {
-  field: 'tools.strict',
-  change: { rejectsStrict: true },
-  words: /"strict"/gi,
-  own: 0,
-}
+const NO_STRICT = makeLesson<StrictForm>('tools.strict', { rejectsStrict: true }, /"strict"/gi, 0)
 
 export const STRICT_LESSONS: readonly Lesson<StrictForm>[] = [NO_STRICT]
 

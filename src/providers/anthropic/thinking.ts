@@ -4,15 +4,15 @@
  * it, so only a server that has missed it gets it.
  */
 
-import { type Lesson, rejecting } from '../learned-form.ts'
+import { makeLesson, rejecting } from '../learned-form.ts'
 import type { MessageVariant } from './message-body.ts'
 
 /** "The `content[].thinking` in the thinking mode must be passed back to the API." */
 export const missesThinking = rejecting('thinking\\b[^]*\\bmust be passed back')
 
-export const THINKING: Lesson<Pick<MessageVariant, 'wantsThinking'>> = {
-  field: 'thinking',
-  change: { wantsThinking: true },
-  words: /be passed back/gi,
-  own: 0,
-}
+export const THINKING = makeLesson<Pick<MessageVariant, 'wantsThinking'>>(
+  'thinking',
+  { wantsThinking: true },
+  /be passed back/gi,
+  0,
+)

@@ -5,9 +5,9 @@ import type { JsonObject } from '../../core/json.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import { type EffortWord, effortOf, lowered } from '../../core/reasoning.ts'
 import { innerError } from '../bedrock-error.ts'
-import { THINKING_LESSONS, type Thinking, type ThinkingForm, thinkingLesson, thinkingOf } from '../claude-thinking.ts'
+import { THINKING_LESSONS, type ThinkingForm, thinkingLesson, thinkingOf } from '../claude-thinking.ts'
 import { claudeThinking, effortLesson, takenBy } from '../efforts.ts'
-import { type Lesson, rejecting, TargetForms } from '../learned-form.ts'
+import { type Lesson, makeLesson, rejecting, TargetForms } from '../learned-form.ts'
 import { samplingLesson } from '../rejected-sampling.ts'
 import { Turns } from '../turns.ts'
 
@@ -33,12 +33,12 @@ export function signsThoughts(model: string): boolean {
   return isClaudeModel(model) && (takesBudget || takesAdaptive)
 }
 
-const NO_EFFORT: Lesson<ThinkingForm> = {
-  field: 'reasoning_effort',
-  change: { rejectsEffort: true },
-  words: /reasoning_?(?:config|effort)/gi,
-  own: 2,
-}
+const NO_EFFORT = makeLesson<ThinkingForm>(
+  'reasoning_effort',
+  { rejectsEffort: true },
+  /reasoning_?(?:config|effort)/gi,
+  2,
+)
 
 /** How each model thinks. */
 export const thinkingForms = new TargetForms<ThinkingForm>(
@@ -86,15 +86,12 @@ export function thinkingLessonOf(
   const error = innerError(quoted)
   const sampling = samplingLesson(error, request)
   if (sampling !== undefined || reasoning === undefined) return sampling
-  if (isClaudeModel(model)) return thinkingLesson(error, sentThinking(request, form))
+  if (isClaudeModel(model))
+    return thinkingLesson(error, thinkingOf(request, form, new Turns(request.conversation), request.thoughts))
   const effort = effortOf(reasoning)
   const word = effort === undefined || effort === 'none' ? undefined : otherEffort(effort, form)
   if (!rejectsField(error)) return undefined
   return word !== undefined && /\bvalues?\b|one of|must be|should be|enum/i.test(error.message)
     ? effortLesson(word)
     : NO_EFFORT
-}
-
-function sentThinking(request: ChatRequest, form: ThinkingForm): Thinking {
-  return thinkingOf(request, form, new Turns(request.conversation), request.thoughts)
 }

@@ -10,7 +10,7 @@ import type { ToolList } from '../../core/tool-list.ts'
 import { geminiThinking } from '../efforts.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { jsonMember, member } from '../json-members.ts'
-import { type Lesson, TargetForms } from '../learned-form.ts'
+import { makeLesson, TargetForms } from '../learned-form.ts'
 import { listedModels } from '../listed-models.ts'
 import type { Dispatch, Target, UpstreamRequest } from '../provider.ts'
 import { stopSequences } from '../stop-sequences.ts'
@@ -53,12 +53,7 @@ export function wantsSignatures(model: string): boolean {
 }
 
 /** Each call wants a signature, its own or the replacement. */
-export const SIGNATURES: Lesson<GeminiForm> = {
-  field: 'thoughtSignature',
-  change: { wantsSignatures: true },
-  words: SIGNATURE_WORDS,
-  own: 0,
-}
+export const SIGNATURES = makeLesson<GeminiForm>('thoughtSignature', { wantsSignatures: true }, SIGNATURE_WORDS, 0)
 
 export const geminiForms = new TargetForms<GeminiForm>(
   (target): GeminiForm => ({

@@ -5,7 +5,7 @@ import type { JsonObject } from '../../core/json.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import { ANSWER_TOKENS_MIN, budgetOf, effortOf, lowered, type Reasoning, wantsThoughts } from '../../core/reasoning.ts'
 import { EFFORT_LESSONS, type EffortGaps, effortLesson, type GeminiThinking, takenBy } from '../efforts.ts'
-import { type Lesson, rejecting } from '../learned-form.ts'
+import { type Lesson, makeLesson, rejecting } from '../learned-form.ts'
 
 export interface ThinkingForm extends GeminiThinking, EffortGaps {
   /** It has rejected levels, or numbers of tokens. */
@@ -55,24 +55,9 @@ const rejectsLevel = rejecting('(?:generation_?config\\.)?(?:thinking_?config\\.
 const rejectsBudget = rejecting('(?:generation_?config\\.)?(?:thinking_?config\\.)?thinking[ _]?budget')
 const rejectsAll = rejecting('thinking(?:[ _]?config)?')
 
-const NO_LEVELS: Lesson<ThinkingForm> = {
-  field: 'thinkingLevel',
-  change: { rejectsLevels: true },
-  words: /thinkingLevel/gi,
-  own: 1,
-}
-const NO_BUDGETS: Lesson<ThinkingForm> = {
-  field: 'thinkingBudget',
-  change: { rejectsBudgets: true },
-  words: /thinkingBudget/gi,
-  own: 1,
-}
-const NO_THINKING: Lesson<ThinkingForm> = {
-  field: 'thinkingConfig',
-  change: { rejectsThinking: true },
-  words: /thinkingConfig/gi,
-  own: 1,
-}
+const NO_LEVELS = makeLesson<ThinkingForm>('thinkingLevel', { rejectsLevels: true }, /thinkingLevel/gi, 1)
+const NO_BUDGETS = makeLesson<ThinkingForm>('thinkingBudget', { rejectsBudgets: true }, /thinkingBudget/gi, 1)
+const NO_THINKING = makeLesson<ThinkingForm>('thinkingConfig', { rejectsThinking: true }, /thinkingConfig/gi, 1)
 /** Of a level. */
 const LEVELS = EFFORT_LESSONS.map((lesson) => ({ ...lesson, words: /thinkingLevel/gi }))
 

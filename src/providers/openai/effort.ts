@@ -14,7 +14,7 @@ import {
   takenBy,
 } from '../efforts.ts'
 import { jsonMember, member } from '../json-members.ts'
-import { type Lesson, rejecting } from '../learned-form.ts'
+import { type Lesson, makeLesson, rejecting } from '../learned-form.ts'
 
 /** How a target takes the effort. */
 export interface EffortForm extends EffortGaps {
@@ -80,18 +80,13 @@ export function ignoredEffort({ reasoning }: ChatRequest, form: EffortForm): rea
 
 const NOTHING: readonly string[] = []
 
-const NO_EFFORT: Lesson<EffortForm> = {
-  field: 'reasoning_effort',
-  change: { rejectsEffort: true },
-  words: /effort|"thinking"|"reasoning"/gi,
-  own: 2,
-}
-const NO_SUMMARY: Lesson<EffortForm> = {
-  field: 'reasoning.summary',
-  change: { rejectsSummary: true },
-  words: /"summary"/gi,
-  own: 1,
-}
+const NO_EFFORT = makeLesson<EffortForm>(
+  'reasoning_effort',
+  { rejectsEffort: true },
+  /effort|"thinking"|"reasoning"/gi,
+  2,
+)
+const NO_SUMMARY = makeLesson<EffortForm>('reasoning.summary', { rejectsSummary: true }, /"summary"/gi, 1)
 
 export const REASONING_LESSONS: readonly Lesson<EffortForm>[] = [NO_EFFORT, NO_SUMMARY, ...EFFORT_LESSONS]
 

@@ -6,7 +6,7 @@
 import { CALL_ID, type Conversation } from '../../core/conversation.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
-import { type Lesson, rejecting, TargetForms } from '../learned-form.ts'
+import { type Lesson, makeLesson, rejecting, TargetForms } from '../learned-form.ts'
 import type { Rejection, Target } from '../provider.ts'
 import { SAMPLING_LESSONS, type SamplingForm, samplingLesson } from '../rejected-sampling.ts'
 import { rejectsSignature, SIGNATURE_WORDS } from '../thought-signature.ts'
@@ -79,7 +79,8 @@ const CHAT_PATH = '/chat/completions'
 const RESPONSES_PATH = '/responses'
 
 function formOf(target: Target, address: ProviderAddress, { url }: ProviderAddress): ServerForm {
-  const { model, endpoint } = target
+  const { model } = target
+  const { baseUrl } = target.endpoint
   const isOpenai = OPENAI.test(address.url)
   return {
     ...address,
@@ -88,17 +89,13 @@ function formOf(target: Target, address: ProviderAddress, { url }: ProviderAddre
     responses: responsesForm(model, url, isOpenai || AZURE.test(url)),
     sendsThoughts: mayThink(model),
     takesPadding: true,
-    variant: variantOf(endpoint.baseUrl),
+    variant: isMistral(baseUrl) ? MISTRAL : isMoonshot(baseUrl) ? MOONSHOT : USUAL,
     limitName: COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens',
     takesThoughts: true,
     takesFreeTools: isOpenai && FREE_TOOLS.test(model),
     takesStreamOptions: true,
     opening: `{"model":${JSON.stringify(model)},"messages":`,
   }
-}
-
-function variantOf(baseUrl: string): MessageVariant {
-  return isMistral(baseUrl) ? MISTRAL : isMoonshot(baseUrl) ? MOONSHOT : USUAL
 }
 
 function isMoonshot(baseUrl: string): boolean {
@@ -169,61 +166,28 @@ function responsesLesson(error: ProviderError): Lesson<ServerForm> | undefined {
   return isInclude && !isOther ? NO_THOUGHTS : undefined
 }
 
-const API: Lesson<ServerForm> = {
-  field: 'api',
-  change: { takesResponsesAlone: true },
-  words: /v1\/responses/gi,
-  own: 0,
-}
-const API_WITH_TOOLS: Lesson<ServerForm> = {
-  field: 'api with tools',
-  change: { takesToolsByResponses: true },
-  words: /v1\/responses/gi,
-  own: 0,
-}
-const NO_THOUGHTS: Lesson<ServerForm> = {
-  field: 'include',
-  change: { sendsThoughts: false },
-  words: /encrypted[_ ]content/gi,
-  own: 1,
-}
-const NO_PADDING: Lesson<ServerForm> = {
-  field: 'stream_options.include_obfuscation',
-  change: { takesPadding: false },
-  words: /include_obfuscation/gi,
-  own: 1,
-}
-const OTHER_LIMIT: Lesson<ServerForm> = {
-  field: 'max_completion_tokens',
-  change: { limitName: 'max_completion_tokens' },
-  words: /max_completion_tokens/gi,
-  own: 0,
-}
+const API = makeLesson<ServerForm>('api', { takesResponsesAlone: true }, /v1\/responses/gi, 0)
+const API_WITH_TOOLS = makeLesson<ServerForm>('api with tools', { takesToolsByResponses: true }, /v1\/responses/gi, 0)
+const NO_THOUGHTS = makeLesson<ServerForm>('include', { sendsThoughts: false }, /encrypted[_ ]content/gi, 1)
+const NO_PADDING = makeLesson<ServerForm>(
+  'stream_options.include_obfuscation',
+  { takesPadding: false },
+  /include_obfuscation/gi,
+  1,
+)
+const OTHER_LIMIT = makeLesson<ServerForm>(
+  'max_completion_tokens',
+  { limitName: 'max_completion_tokens' },
+  /max_completion_tokens/gi,
+  0,
+)
 const NO_OPTIONS: Lesson<ServerForm> = {
-  field: 'stream_options',
-  change: { takesStreamOptions: false },
-  words: /stream_options/gi,
-  own: 1,
+  ...makeLesson<ServerForm>('stream_options', { takesStreamOptions: false }, /stream_options/gi, 1),
   givesUpUsage: true,
 }
-const THOUGHTS: Lesson<ServerForm> = {
-  field: 'reasoning_content',
-  change: { variant: WITH_THOUGHTS },
-  words: /reasoning_content/gi,
-  own: 0,
-}
-const NO_REASONING: Lesson<ServerForm> = {
-  field: 'reasoning',
-  change: { takesThoughts: false },
-  words: /reasoning(?!_effort)/gi,
-  own: 0,
-}
-const SIGNATURES: Lesson<ServerForm> = {
-  field: 'thought_signature',
-  change: { variant: WITH_SIGNATURES },
-  words: SIGNATURE_WORDS,
-  own: 0,
-}
+const THOUGHTS = makeLesson<ServerForm>('reasoning_content', { variant: WITH_THOUGHTS }, /reasoning_content/gi, 0)
+const NO_REASONING = makeLesson<ServerForm>('reasoning', { takesThoughts: false }, /reasoning(?!_effort)/gi, 0)
+const SIGNATURES = makeLesson<ServerForm>('thought_signature', { variant: WITH_SIGNATURES }, SIGNATURE_WORDS, 0)
 
 const LESSONS: readonly Lesson<ServerForm>[] = [
   OTHER_LIMIT,

@@ -3,7 +3,7 @@
 import type { ChatRequest } from '../../core/chat-request.ts'
 import { CALL_ID, FREE_FORM } from '../../core/conversation.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
-import { type Lesson, rejecting } from '../learned-form.ts'
+import { type Lesson, makeLesson, rejecting } from '../learned-form.ts'
 
 /** Which kinds of tools a target has rejected. */
 export interface ToolForm {
@@ -11,18 +11,8 @@ export interface ToolForm {
   readonly rejectsNamespaces?: boolean | undefined
 }
 
-const NO_FREE_TOOLS: Lesson<ToolForm> = {
-  field: 'custom tools',
-  change: { rejectsFreeTools: true },
-  words: /"custom"/gi,
-  own: 0,
-}
-const NO_NAMESPACES: Lesson<ToolForm> = {
-  field: 'namespaces of tools',
-  change: { rejectsNamespaces: true },
-  words: /"namespace"/gi,
-  own: 0,
-}
+const NO_FREE_TOOLS = makeLesson<ToolForm>('custom tools', { rejectsFreeTools: true }, /"custom"/gi, 0)
+const NO_NAMESPACES = makeLesson<ToolForm>('namespaces of tools', { rejectsNamespaces: true }, /"namespace"/gi, 0)
 
 export const TOOL_LESSONS: readonly Lesson<ToolForm>[] = [NO_FREE_TOOLS, NO_NAMESPACES]
 
