@@ -5,13 +5,13 @@
 
 import type { PlainAnswer } from '../../core/completion.ts'
 import type { FinishReason, OwnStop, StreamEvent } from '../../core/event.ts'
-import { GatheredText } from '../../core/gathered-text.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
 import { reportedError } from '../error-response.ts'
 import { isBlank, parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
+import { ThoughtBlocks } from '../thought-blocks.ts'
 import { ToolBlocks } from '../tool-blocks.ts'
 import { isPlainMessage, OwnBlocks } from './own-blocks.ts'
 
@@ -21,9 +21,7 @@ export class AnthropicDecoder implements StreamDecoder {
   private readonly counts = new Counts()
   private started = false
   private finished = false
-  /** Blocks of thinking that are not whole, by their index, and the last of them that began. */
-  private readonly thinking = new Map<number, ThinkingBlock>()
-  private lastThinking: ThinkingBlock | undefined
+  private readonly thinking = new ThoughtBlocks()
   private ended = false
   private readonly own: OwnBlocks | undefined
 
@@ -133,7 +131,7 @@ export class AnthropicDecoder implements StreamDecoder {
     if (this.own?.delta(() => blockIndex(chunk), delta, events) === true) return
     if (delta['type'] === 'text_delta') this.text(delta['text'], events)
     if (delta['type'] === 'thinking_delta') this.addThinking(delta['thinking'], events)
-    if (delta['type'] === 'signature_delta') this.addSignature(chunk, delta['signature'])
+    if (delta['type'] === 'signature_delta') this.thinking.sign(blockIndex(chunk), stringOf(delta['signature']) ?? '')
     if (delta['type'] === 'input_json_delta') this.pieceOfInput(blockIndex(chunk), delta['partial_json'], events)
   }
 
@@ -150,10 +148,8 @@ export class AnthropicDecoder implements StreamDecoder {
   }
 
   private beginThinking(chunk: JsonObject, block: JsonObject, events: StreamEvent[]): void {
-    const thinking = new GatheredText()
-    thinking.add(stringOf(block['thinking']) ?? '')
-    this.lastThinking = { thinking, signature: stringOf(block['signature']) ?? '' }
-    this.thinking.set(blockIndex(chunk), this.lastThinking)
+    this.thinking.begin(blockIndex(chunk), stringOf(block['signature']))
+    this.thoughtCopied(stringOf(block['thinking']) ?? '')
     this.thought(block['thinking'], events)
   }
 
@@ -164,26 +160,16 @@ export class AnthropicDecoder implements StreamDecoder {
   }
 
   thoughtCopied(words: string): void {
-    const block = this.lastThinking
-    if (block !== undefined && block.thinking.length < THINKING_CHARS_MAX) block.thinking.add(words)
-  }
-
-  private addSignature(chunk: JsonObject, signature: unknown): void {
-    const block = this.thinking.get(blockIndex(chunk))
-    if (block !== undefined && typeof signature === 'string' && block.signature.length < THINKING_CHARS_MAX)
-      block.signature += signature
+    this.thinking.add(words)
   }
 
   /** Thinking is given back with its signature or, to servers that have none, without. */
   private endBlock(index: number, events: StreamEvent[]): void {
     this.own?.end(index, events)
     this.tools.end(index, events)
-    const block = this.thinking.get(index)
-    this.thinking.delete(index)
-    if (block === this.lastThinking) this.lastThinking = undefined
-    if (block === undefined || block.thinking.length >= THINKING_CHARS_MAX) return
-    const { signature } = block
-    const thinking = block.thinking.toString()
+    const ended = this.thinking.end(index)
+    if (ended === undefined) return
+    const { words: thinking, signature } = ended
     if (thinking !== '' || signature !== '')
       events.push({ type: 'thought', json: JSON.stringify({ type: 'thinking', thinking, signature }) })
   }
@@ -258,14 +244,6 @@ function finishReason(reason: string): FinishReason {
       return 'stop'
   }
 }
-
-interface ThinkingBlock {
-  readonly thinking: GatheredText
-  signature: string
-}
-
-/** Longer thinking is not kept. */
-const THINKING_CHARS_MAX = 1024 * 1024
 
 /** Reasons that say more than the canonical ones. */
 const OWN_REASONS: ReadonlySet<string> = new Set([

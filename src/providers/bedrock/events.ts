@@ -5,7 +5,6 @@
 
 import type { PlainAnswer } from '../../core/completion.ts'
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
-import { GatheredText } from '../../core/gathered-text.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, objectOf, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
@@ -13,6 +12,7 @@ import { bedrockException } from '../bedrock-error.ts'
 import { reportedError } from '../error-response.ts'
 import { parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
+import { ThoughtBlocks } from '../thought-blocks.ts'
 import { ToolBlocks } from '../tool-blocks.ts'
 
 const EXCEPTION = 'exception:'
@@ -20,10 +20,7 @@ const EXCEPTION = 'exception:'
 /** One per stream. Complete after `messageStop` and either `metadata` or a clean end. */
 export class BedrockDecoder implements StreamDecoder {
   private readonly tools = new ToolBlocks()
-  /** Blocks of reasoning that are not whole, by their index. */
-  private readonly reasoning = new Map<number, ReasoningBlock>()
-  /** The one that the last words belong to. */
-  private lastReasoning: ReasoningBlock | undefined
+  private readonly reasoning = new ThoughtBlocks()
   private started = false
   private finished = false
   private ended = false
@@ -133,25 +130,21 @@ export class BedrockDecoder implements StreamDecoder {
       events.push({ type: 'thought', json, isRedacted: true })
     }
     if (typeof text !== 'string' && typeof signature !== 'string') return
-    const block = this.reasoning.get(index) ?? { text: new GatheredText(), signature: '' }
-    this.reasoning.set(index, block)
+    this.reasoning.goOn(index)
     if (typeof text === 'string' && text !== '') events.push({ type: 'reasoning', text })
-    this.lastReasoning = block
     if (typeof text === 'string') this.thoughtCopied(text)
-    if (typeof signature === 'string' && block.signature.length < THOUGHT_CHARS_MAX) block.signature += signature
+    if (typeof signature === 'string') this.reasoning.sign(index, signature)
   }
 
   thoughtCopied(words: string): void {
-    const block = this.lastReasoning
-    if (block !== undefined && block.text.length < THOUGHT_CHARS_MAX) block.text.add(words)
+    this.reasoning.add(words)
   }
 
   /** Reasoning without a signature is not wanted back. */
   private endReasoning(index: number, events: StreamEvent[]): void {
-    const block = this.reasoning.get(index)
-    this.reasoning.delete(index)
-    if (block === undefined || block.signature === '' || block.text.length >= THOUGHT_CHARS_MAX) return
-    const reasoningText = { text: block.text.toString(), signature: block.signature }
+    const ended = this.reasoning.end(index)
+    if (ended === undefined || ended.signature === '') return
+    const reasoningText = { text: ended.words, signature: ended.signature }
     events.push({ type: 'thought', json: JSON.stringify({ reasoningContent: { reasoningText } }) })
   }
 
@@ -172,14 +165,6 @@ export class BedrockDecoder implements StreamDecoder {
     events.push({ type: 'end' })
   }
 }
-
-interface ReasoningBlock {
-  readonly text: GatheredText
-  signature: string
-}
-
-/** Longer reasoning is not kept. */
-const THOUGHT_CHARS_MAX = 1024 * 1024
 
 /** The events of a non-streamed answer. */
 export function bedrockEvents(body: JsonValue): readonly StreamEvent[] {
