@@ -13,6 +13,15 @@ export function part(text: string): Part {
   return viewOf(Buffer.from(text, 'latin1'))
 }
 
+export const NOTHING = part('')
+export const OPEN_LIST = part('[')
+export const CLOSE_LIST = part(']')
+export const CLOSE = part('}')
+export const COMMA = part(',')
+export const QUOTE = part('"')
+/** Within a string. */
+export const LINE_END = part('\\n')
+
 /** So few bytes are copied through views, which takes 0.6 ns for each: a native copy takes 60 ns in a server. */
 const SHORT_BYTES_MAX = 96
 /** Of an integer in a view. */

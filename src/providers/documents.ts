@@ -1,50 +1,39 @@
 /** The documents of a conversation, as providers write them. */
 
-import {
-  CONTEXT,
-  type Conversation,
-  DOCUMENT,
-  DOCUMENT_PARTS,
-  DOCUMENT_TEXT,
-  FILE_NAME,
-  MEDIA_TYPE,
-} from '../core/conversation.ts'
+import { CONTEXT, type Conversation, DOCUMENT, DOCUMENT_TEXT, FILE_NAME, MEDIA_TYPE } from '../core/conversation.ts'
 import { extensionOf, isTextType, typeByExtension } from '../core/document-types.ts'
-import { type JsonBuilder, part } from '../core/json-builder.ts'
+import { COMMA, type JsonBuilder, LINE_END, type Part, part } from '../core/json-builder.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { NO_ENTRY } from './turns.ts'
 
 const HEADING = part('[document: ')
 const CLOSE_HEADING = part(']')
-const LINE_END = part('\\n')
+
+/** How a text begins and ends. */
+interface TextParts {
+  readonly open: Part
+  readonly close: Part
+}
 
 /** One document, by its first entry. */
 export class SentDocument {
   readonly kind: number
-  private readonly name: number
-  private readonly context: number
+  /** The entry of its name or title, and that of the caller's note about it; `NO_ENTRY` for none. */
+  readonly nameEntry: number
+  readonly contextEntry: number
 
   constructor(
     private readonly conversation: Conversation,
     readonly entry: number,
   ) {
     this.kind = conversation.kindAt(entry)
-    this.name = conversation.companionOf(entry, FILE_NAME)
-    this.context = conversation.companionOf(entry, CONTEXT)
-  }
-
-  /** The entry of its name or title, and that of the caller's note about it; `NO_ENTRY` for none. */
-  get nameEntry(): number {
-    return this.name
-  }
-
-  get contextEntry(): number {
-    return this.context
+    this.nameEntry = conversation.companionOf(entry, FILE_NAME)
+    this.contextEntry = conversation.companionOf(entry, CONTEXT)
   }
 
   /** Its name; undefined if it has none. */
   get title(): string | undefined {
-    return this.name === NO_ENTRY ? undefined : this.conversation.textAt(this.name)
+    return this.nameEntry === NO_ENTRY ? undefined : this.conversation.textAt(this.nameEntry)
   }
 
   /** Of one in base64. Of an address: the type by its name, or a PDF. */
@@ -74,12 +63,12 @@ export class SentDocument {
 
   /** Whether `heading` writes anything. */
   get hasHeading(): boolean {
-    return this.name !== NO_ENTRY || this.context !== NO_ENTRY
+    return this.nameEntry !== NO_ENTRY || this.contextEntry !== NO_ENTRY
   }
 
   /** Writes name and context, as the inside of a string, for APIs that have no members for them. */
   heading(json: JsonBuilder): void {
-    const { conversation, name, context } = this
+    const { conversation, nameEntry: name, contextEntry: context } = this
     if (name !== NO_ENTRY) {
       json.part(HEADING)
       json.entry(conversation, name)
@@ -97,16 +86,29 @@ export class SentDocument {
     json.entry(this.conversation, this.entry)
   }
 
-  /** Calls `visit` for each text and image of a document of such, of which it has at least one. */
-  forEachPart(visit: (entry: number) => void): void {
+  /**
+   * Calls `write` for each text and image of a document of such, of which it has at least one, with commas between
+   * them. `text`: how a text begins and ends, if name and context are one before them.
+   */
+  writeParts(json: JsonBuilder, write: (entry: number) => void, text?: TextParts): void {
     const { conversation, entry } = this
-    if (this.kind !== DOCUMENT_PARTS) return
     const end = conversation.endOfPart(entry)
     let part = conversation.next(entry)
     while (conversation.kindAt(part) === FILE_NAME || conversation.kindAt(part) === CONTEXT)
       part = conversation.next(part)
+    let isFirst = true
+    if (text !== undefined && this.hasHeading) {
+      json.part(text.open)
+      this.heading(json)
+      json.part(text.close)
+      isFirst = false
+    }
     // The last entry is the end of the document.
-    for (; conversation.next(part) < end; part = conversation.endOfPart(part)) visit(part)
+    for (; conversation.next(part) < end; part = conversation.endOfPart(part)) {
+      if (!isFirst) json.part(COMMA)
+      isFirst = false
+      write(part)
+    }
   }
 }
 

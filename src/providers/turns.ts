@@ -36,7 +36,7 @@ import {
   TOOL,
   USER,
 } from '../core/conversation.ts'
-import { type JsonBuilder, part } from '../core/json-builder.ts'
+import { type JsonBuilder, LINE_END, part } from '../core/json-builder.ts'
 import { BACKSLASH } from '../core/json-bytes.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { solidEnd, solidStart } from '../core/solid-text.ts'
@@ -45,7 +45,6 @@ import type { ToolList } from '../core/tool-list.ts'
 /** In place of an entry: the text of a user turn that must exist and that the caller did not send. */
 export const PLACEHOLDER = -1
 const PLACEHOLDER_TEXT = part('.')
-const LINE_END = part('\\n')
 
 /** No entry. */
 export const NO_ENTRY = -1

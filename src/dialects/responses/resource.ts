@@ -8,7 +8,7 @@ import type { Compatibility } from '../../core/compatibility.ts'
 import { FREE_FORM, INPUT, STRICT, TEXT } from '../../core/conversation.ts'
 import type { FinishReason } from '../../core/event.ts'
 import { isObject, type JsonObject, objectOf } from '../../core/json.ts'
-import { JsonBuilder, part } from '../../core/json-builder.ts'
+import { CLOSE, CLOSE_LIST, COMMA, JsonBuilder, OPEN_LIST, part } from '../../core/json-builder.ts'
 import type { ListedTool, OwnFields } from '../../core/own-fields.ts'
 import type { Reasoning } from '../../core/reasoning.ts'
 import { RepeatedTexts } from '../../core/repeated-texts.ts'
@@ -129,9 +129,6 @@ function formatJson({ type = null, json_schema: schema }: JsonObject): string {
   return JSON.stringify({ type, description: null, strict: false, ...schema })
 }
 
-const OPEN_LIST = part('[')
-const CLOSE_LIST = part(']')
-const COMMA = part(',')
 const TOOL = part('{"type":"function","name":"')
 const DESCRIPTION = part('","description":"')
 const NO_DESCRIPTION = part('","description":null')
@@ -139,7 +136,6 @@ const AFTER_DESCRIPTION = part('"')
 const PARAMETERS = part(',"parameters":')
 const STRICTNESS = part(',"strict":')
 const NO_STRICTNESS = part(',"strict":null}')
-const CLOSE = part('}')
 /** Bytes around an entry. */
 const AROUND_ENTRY = 32
 

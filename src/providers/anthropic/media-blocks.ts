@@ -1,15 +1,12 @@
 /** Images and documents as entries → blocks of a Messages body. */
 
 import { type Conversation, DOCUMENT, DOCUMENT_PARTS, DOCUMENT_URL, IMAGE } from '../../core/conversation.ts'
-import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import { type JsonBuilder, NOTHING, part, QUOTE } from '../../core/json-builder.ts'
 import { markedEnds } from '../cache-marks.ts'
 import { cannotTake, SentDocument } from '../documents.ts'
 import { mediaType } from '../media-type.ts'
 import { NO_ENTRY } from '../turns.ts'
 
-const NOTHING = part('')
-const COMMA = part(',')
-const QUOTE = part('"')
 const INLINE_IMAGE = part('{"type":"image","source":{"type":"base64","media_type":"')
 const IMAGE_DATA = part('","data":"')
 const IMAGE_AT = part('{"type":"image","source":{"type":"url","url":"')
@@ -58,13 +55,8 @@ export class MediaBlockWriter {
   private source(sent: SentDocument): void {
     const { json, conversation } = this
     if (sent.kind === DOCUMENT_PARTS) {
-      let isFirst = true
       json.part(PARTS_SOURCE)
-      sent.forEachPart((entry) => {
-        if (!isFirst) json.part(COMMA)
-        isFirst = false
-        this.writeBlock(entry, conversation.markIndexAt(entry))
-      })
+      sent.writeParts(json, (entry) => this.writeBlock(entry, conversation.markIndexAt(entry)))
       return json.part(CLOSE_PARTS)
     }
     const isData = sent.kind === DOCUMENT && sent.mediaType === 'application/pdf'

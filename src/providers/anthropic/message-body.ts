@@ -20,7 +20,7 @@ import {
 } from '../../core/conversation.ts'
 import { MARKED, markOf } from '../../core/entry-marks.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
-import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import { CLOSE_LIST, COMMA, type JsonBuilder, NOTHING, OPEN_LIST, part, QUOTE } from '../../core/json-builder.ts'
 import type { OwnFields } from '../../core/own-fields.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import type { ToolList } from '../../core/tool-list.ts'
@@ -39,11 +39,6 @@ export interface MessageVariant {
   readonly wantsThinking: boolean
 }
 
-const NOTHING = part('')
-const OPEN_LIST = part('[')
-const CLOSE_LIST = part(']')
-const COMMA = part(',')
-const QUOTE = part('"')
 const SYSTEM_LIST = part(',"system":')
 const MESSAGES = part(',"messages":[')
 const USER_TURN = part('{"role":"user","content":[')

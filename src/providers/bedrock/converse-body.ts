@@ -14,7 +14,7 @@ import {
   TEXT,
 } from '../../core/conversation.ts'
 import { isTextType } from '../../core/document-types.ts'
-import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import { CLOSE_LIST, COMMA, type JsonBuilder, NOTHING, part, QUOTE } from '../../core/json-builder.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import type { ToolList } from '../../core/tool-list.ts'
 import type { SentMarks } from '../cache-marks.ts'
@@ -26,10 +26,6 @@ import type { ToolNames } from '../tool-names.ts'
 import { NO_ENTRY, type Turns } from '../turns.ts'
 import { DocumentNames, FORMATS } from './document-names.ts'
 
-const NOTHING = part('')
-const QUOTE = part('"')
-const COMMA = part(',')
-const CLOSE_LIST = part(']')
 const CLOSE_TURN = part(']}')
 const TOOLS = part('"tools":[')
 const TOOL_NAME = part('{"toolSpec":{"name":"')
@@ -201,7 +197,11 @@ export class ConverseBodyWriter {
       case DOCUMENT_TEXT:
         return this.document(new SentDocument(this.conversation, block))
       case DOCUMENT_PARTS:
-        return this.documentParts(new SentDocument(this.conversation, block))
+        // Documents of Converse are files.
+        return new SentDocument(this.conversation, block).writeParts(this.json, (entry) => this.block(entry), {
+          open: TEXT_BLOCK,
+          close: CLOSE_TEXT,
+        })
     }
   }
 
@@ -300,22 +300,6 @@ export class ConverseBodyWriter {
     }
     if (conversation.isCited(sent.entry)) json.part(CITATIONS)
     json.part(CLOSE_DOCUMENT)
-  }
-
-  /** Its texts and images, after its name and context: documents of Converse are files. */
-  private documentParts(sent: SentDocument): void {
-    const { json } = this
-    let isFirst = !sent.hasHeading
-    if (sent.hasHeading) {
-      json.part(TEXT_BLOCK)
-      sent.heading(json)
-      json.part(CLOSE_TEXT)
-    }
-    sent.forEachPart((entry) => {
-      if (!isFirst) json.part(COMMA)
-      isFirst = false
-      this.block(entry)
-    })
   }
 
   private image(block: number): void {

@@ -14,7 +14,7 @@ import {
   TEXT,
 } from '../../core/conversation.ts'
 import { objectOf } from '../../core/json.ts'
-import { type JsonBuilder, type Part, part } from '../../core/json-builder.ts'
+import { CLOSE, CLOSE_LIST, COMMA, type JsonBuilder, NOTHING, type Part, part } from '../../core/json-builder.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import type { ToolList } from '../../core/tool-list.ts'
 import { CallInputWriter } from '../call-arguments.ts'
@@ -32,10 +32,6 @@ export interface ContentVariant {
   readonly wantsSignatures: boolean
 }
 
-const NOTHING = part('')
-const COMMA = part(',')
-const CLOSE = part('}')
-const CLOSE_LIST = part(']')
 const CLOSE_TURN = part(']}')
 const SYSTEM = part('"systemInstruction":{"parts":[')
 const CLOSE_SYSTEM = part(']},')
@@ -296,6 +292,8 @@ export class ContentBodyWriter {
   /** Name and context are a text before it. */
   private document(sent: SentDocument): void {
     const { json } = this
+    const text = { open: TEXT_PART, close: CLOSE_TEXT }
+    if (sent.kind === DOCUMENT_PARTS) return sent.writeParts(json, (entry) => this.block(entry), text)
     const isText = sent.kind === DOCUMENT_TEXT
     if (isText || sent.hasHeading) {
       json.part(TEXT_PART)
@@ -305,14 +303,8 @@ export class ContentBodyWriter {
       if (isText) return
       json.part(COMMA)
     }
-    if (sent.kind === DOCUMENT_URL) return this.fileAt(sent.entry, sent.mediaType)
-    if (sent.kind === DOCUMENT) return this.inlineData(sent.entry)
-    let isFirst = true
-    sent.forEachPart((entry) => {
-      if (!isFirst) json.part(COMMA)
-      isFirst = false
-      this.block(entry)
-    })
+    if (sent.kind === DOCUMENT_URL) this.fileAt(sent.entry, sent.mediaType)
+    else this.inlineData(sent.entry)
   }
 
   private fileAt(block: number, type: string): void {

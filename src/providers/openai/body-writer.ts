@@ -20,7 +20,17 @@ import {
 } from '../../core/conversation.ts'
 import { MARKED, markOf } from '../../core/entry-marks.ts'
 import { isObject, type JsonObject, type JsonValue, objectOf, parseObject, stringOf } from '../../core/json.ts'
-import { type JsonBuilder, type Part, part } from '../../core/json-builder.ts'
+import {
+  CLOSE,
+  CLOSE_LIST,
+  COMMA,
+  type JsonBuilder,
+  NOTHING,
+  OPEN_LIST,
+  type Part,
+  part,
+  QUOTE,
+} from '../../core/json-builder.ts'
 import type { SentItems, SharedIds } from '../../core/sent-items.ts'
 import { NO_SHARED_BYTES } from '../../core/shared-bytes.ts'
 import type { ToolList } from '../../core/tool-list.ts'
@@ -29,13 +39,6 @@ import { SentDocument } from '../documents.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { NO_ENTRY } from '../turns.ts'
 
-export const OPEN_LIST = part('[')
-export const CLOSE_LIST = part(']')
-export const COMMA = part(',')
-export const CLOSE = part('}')
-const QUOTE = part('"')
-export const NOTHING = part('')
-export const LINE_END = part('\\n')
 /** The end of a part, by the index of its cache mark. */
 export const PART_ENDS: readonly Part[] = [part('"}'), ...markedEnds('"', '}')]
 const DATA = part('data:')
@@ -223,7 +226,12 @@ export abstract class OpenaiBodyWriter {
       sent.asText(json)
       return json.part(PART_ENDS[mark] ?? NOTHING)
     }
-    if (sent.kind === DOCUMENT_PARTS) return this.documentParts(sent, conversation)
+    if (sent.kind === DOCUMENT_PARTS)
+      // The mark of such a document is that of its last part.
+      return sent.writeParts(json, (entry) => this.part(conversation, entry, conversation.endOfPart(entry)), {
+        open: forms.text,
+        close: PART_ENDS[0] ?? NOTHING,
+      })
     if (sent.contextEntry !== NO_ENTRY) {
       json.part(forms.text)
       json.entry(conversation, sent.contextEntry)
@@ -231,22 +239,6 @@ export abstract class OpenaiBodyWriter {
       json.part(COMMA)
     }
     this.documentFile(sent, conversation, mark)
-  }
-
-  /** The mark of such a document is that of its last part. */
-  private documentParts(sent: SentDocument, conversation: Conversation): void {
-    const { json, forms } = this
-    let isFirst = !sent.hasHeading
-    if (sent.hasHeading) {
-      json.part(forms.text)
-      sent.heading(json)
-      json.part(PART_ENDS[0] ?? NOTHING)
-    }
-    sent.forEachPart((entry) => {
-      if (!isFirst) json.part(COMMA)
-      isFirst = false
-      this.part(conversation, entry, conversation.endOfPart(entry))
-    })
   }
 
   /** One in base64, or by its address. */

@@ -12,7 +12,17 @@ import {
   TOOL,
   USER,
 } from '../../core/conversation.ts'
-import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import {
+  CLOSE,
+  CLOSE_LIST,
+  COMMA,
+  type JsonBuilder,
+  LINE_END,
+  NOTHING,
+  OPEN_LIST,
+  part,
+  QUOTE,
+} from '../../core/json-builder.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import type { ToolList } from '../../core/tool-list.ts'
 import { markedEnds } from '../cache-marks.ts'
@@ -20,17 +30,7 @@ import { cannotTake, type SentDocument } from '../documents.ts'
 import { NO_SIGNATURE } from '../thought-signature.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { NO_ENTRY } from '../turns.ts'
-import {
-  after,
-  CLOSE,
-  CLOSE_LIST,
-  COMMA,
-  LINE_END,
-  NOTHING,
-  OPEN_LIST,
-  OpenaiBodyWriter,
-  PART_ENDS,
-} from './body-writer.ts'
+import { after, OpenaiBodyWriter, PART_ENDS } from './body-writer.ts'
 
 /** How the messages of a server differ from OpenAI's. */
 export interface MessageVariant {
@@ -45,7 +45,6 @@ export interface MessageVariant {
 /** OpenAI's own. */
 export const USUAL: MessageVariant = {}
 
-const QUOTE = part('"')
 const NULL = part('null')
 const SYSTEM_MESSAGE = part('{"role":"system","content":')
 const USER_MESSAGE = part('{"role":"user","content":')

@@ -3,7 +3,16 @@
 import type { Arena } from '../../core/arena.ts'
 import { CALL_ID, type Conversation, OWN_BLOCK, REFUSAL, SYSTEM, TEXT, TOOL, USER } from '../../core/conversation.ts'
 import { MARKED } from '../../core/entry-marks.ts'
-import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import {
+  CLOSE,
+  CLOSE_LIST,
+  COMMA,
+  type JsonBuilder,
+  LINE_END,
+  NOTHING,
+  OPEN_LIST,
+  part,
+} from '../../core/json-builder.ts'
 import type { ListedTool, OwnFields } from '../../core/own-fields.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { SharedIds } from '../../core/sent-items.ts'
@@ -12,18 +21,7 @@ import { markedEnds } from '../cache-marks.ts'
 import { CallPlaces } from '../call-places.ts'
 import { SentCallIds, unchangedIds } from '../sent-call-ids.ts'
 import type { ToolNames } from '../tool-names.ts'
-import {
-  after,
-  CLOSE,
-  CLOSE_LIST,
-  COMMA,
-  LINE_END,
-  NOTHING,
-  OPEN_LIST,
-  OpenaiBodyWriter,
-  PART_ENDS,
-  writtenBefore,
-} from './body-writer.ts'
+import { after, OpenaiBodyWriter, PART_ENDS, writtenBefore } from './body-writer.ts'
 
 const SYSTEM_ITEM = part('{"role":"system","content":')
 const DEVELOPER_ITEM = part('{"role":"developer","content":')
