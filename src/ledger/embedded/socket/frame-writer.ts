@@ -47,11 +47,12 @@ export class FrameWriter {
   constructor(private readonly socket: Writable) {}
 
   /** Begins a frame. Its fields follow, then `end`. */
-  begin(type: number): void {
+  begin(type: number): this {
     this.reserve(HEAD_BYTES)
     this.start = this.used
     this.buffer[this.start + HEAD_BYTES - 1] = type
     this.used += HEAD_BYTES
+    return this
   }
 
   end(): void {
@@ -59,44 +60,43 @@ export class FrameWriter {
   }
 
   /** A whole number from 0 to 255. */
-  byte(value: number): void {
+  byte(value: number): this {
     this.reserve(1)
     this.buffer[this.used++] = value
+    return this
   }
 
-  number(value: number): void {
+  number(value: number): this {
     this.reserve(8)
     this.view.setFloat64(this.used, value, true)
     this.used += 8
+    return this
   }
 
-  text(value: string): void {
+  text(value: string): this {
     this.reserve(4 + UTF8_BYTES_MAX * value.length)
     const length = value === '' ? 0 : this.buffer.write(value, this.used + 4)
     this.view.setUint32(this.used, length, true)
     this.used += 4 + length
+    return this
   }
 
   /** A text that other messages have, too: from its second time on two bytes. */
-  name(value: string): void {
+  name(value: string): this {
     const known = this.names.get(value)
     if (known !== undefined) return this.short(known)
-    if (value.length > NAME_LENGTH_MAX) {
-      this.short(UNNUMBERED_NAME)
-      return this.text(value)
-    }
+    if (value.length > NAME_LENGTH_MAX) return this.short(UNNUMBERED_NAME).text(value)
     const oldest = this.named[this.nextName]
     if (oldest !== undefined) this.names.delete(oldest)
     this.named[this.nextName] = value
     this.names.set(value, this.nextName)
     this.nextName = (this.nextName + 1) % NAMES_MAX
-    this.short(NEW_NAME)
-    this.text(value)
+    return this.short(NEW_NAME).text(value)
   }
 
   /** For what is rare. */
-  json(value: unknown): void {
-    this.text(JSON.stringify(value))
+  json(value: unknown): this {
+    return this.text(JSON.stringify(value))
   }
 
   /** Sends what has been written, and what is until then, at the end of this turn of the event loop. */
@@ -138,10 +138,11 @@ export class FrameWriter {
     this.flush()
   }
 
-  private short(value: number): void {
+  private short(value: number): this {
     this.reserve(2)
     this.view.setUint16(this.used, value, true)
     this.used += 2
+    return this
   }
 
   private reserve(bytes: number): void {

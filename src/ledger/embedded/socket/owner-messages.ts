@@ -114,22 +114,18 @@ export class CallWriter implements Omit<ToOwner, 'hello'> {
   constructor(private readonly frames: FrameWriter) {}
 
   hello(protocol: number, worker: string): void {
-    this.frames.begin(TO_OWNER.hello)
-    this.frames.number(protocol)
-    this.frames.text(worker + ASKS_WHAT_IS_TAKEN)
-    this.frames.end()
+    this.begin('hello')
+      .number(protocol)
+      .text(worker + ASKS_WHAT_IS_TAKEN)
+      .end()
   }
 
   account(number: number, account: Account): void {
-    this.frames.begin(TO_OWNER.account)
-    this.frames.number(number)
-    this.frames.json(account)
-    this.frames.end()
+    this.begin('account').number(number).json(account).end()
   }
 
   adopt(account: number, hold: Hold, admittedMs: number, soFar: Estimate): void {
-    this.frames.begin(TO_OWNER.adopt)
-    this.frames.number(account)
+    this.begin('adopt').number(account)
     writeHold(this.frames, hold)
     this.frames.number(admittedMs)
     writeEstimate(this.frames, soFar)
@@ -137,28 +133,23 @@ export class CallWriter implements Omit<ToOwner, 'hello'> {
   }
 
   reserve(seq: number, account: number, hold: Hold): void {
-    this.frames.begin(TO_OWNER.reserve)
-    this.frames.number(seq)
-    this.frames.number(account)
+    this.begin('reserve').number(seq).number(account)
     writeHold(this.frames, hold)
     this.frames.end()
   }
 
   extend(seq: number, account: number, id: string, soFar: Estimate, wanted: Estimate): void {
-    this.frames.begin(TO_OWNER.extend)
-    this.frames.number(seq)
-    this.frames.number(account)
-    this.frames.text(id)
+    this.begin('extend').number(seq).number(account).text(id)
     writeEstimate(this.frames, soFar)
     writeEstimate(this.frames, wanted)
     this.frames.end()
   }
 
   settle(seq: number, account: number, id: string, admittedMs: number, charge: Charge, isDirect: boolean): void {
-    this.frames.begin(this.writesRemotes ? TO_OWNER.settleWithRemote : TO_OWNER.settle)
-    this.frames.number(seq)
-    this.frames.number(account)
-    this.frames.text(id)
+    this.begin(this.writesRemotes ? 'settleWithRemote' : 'settle')
+      .number(seq)
+      .number(account)
+      .text(id)
     this.frames.number(admittedMs)
     writeCharge(this.frames, charge)
     this.frames.byte(isDirect ? 1 : 0)
@@ -167,17 +158,15 @@ export class CallWriter implements Omit<ToOwner, 'hello'> {
   }
 
   cancel(seq: number, account: number, id: string): void {
-    this.frames.begin(TO_OWNER.cancel)
-    this.frames.number(seq)
-    this.frames.number(account)
-    this.frames.text(id)
-    this.frames.end()
+    this.begin('cancel').number(seq).number(account).text(id).end()
   }
 
   health(seq: number): void {
-    this.frames.begin(TO_OWNER.health)
-    this.frames.number(seq)
-    this.frames.end()
+    this.begin('health').number(seq).end()
+  }
+
+  private begin(type: keyof typeof TO_OWNER): FrameWriter {
+    return this.frames.begin(TO_OWNER[type])
   }
 }
 
@@ -225,56 +214,41 @@ export class AnswerWriter implements FromOwner {
   constructor(private readonly frames: FrameWriter) {}
 
   welcome(protocol: number): void {
-    this.frames.begin(FROM_OWNER.welcome)
-    this.frames.number(protocol)
-    this.frames.end()
+    this.begin('welcome').number(protocol).end()
   }
 
   takesRemotes(): void {
-    this.frames.begin(FROM_OWNER.takesRemotes)
-    this.frames.end()
+    this.begin('takesRemotes').end()
   }
 
   granted(seq: number, admittedMs: number, rates: RateStatuses): void {
-    this.frames.begin(FROM_OWNER.granted)
-    this.frames.number(seq)
-    this.frames.number(admittedMs)
+    this.begin('granted').number(seq).number(admittedMs)
     writeRates(this.frames, rates)
     this.frames.end()
   }
 
   notGranted(seq: number, reply: NotGranted): void {
-    this.frames.begin(FROM_OWNER.notGranted)
-    this.frames.number(seq)
-    this.frames.json(reply)
-    this.frames.end()
+    this.begin('notGranted').number(seq).json(reply).end()
   }
 
   extended(seq: number, reply: ExtendReply): void {
-    this.frames.begin(FROM_OWNER.extended)
-    this.frames.number(seq)
-    this.frames.byte(EXTEND_REPLIES.indexOf(reply))
-    this.frames.end()
+    this.begin('extended').number(seq).byte(EXTEND_REPLIES.indexOf(reply)).end()
   }
 
   health(seq: number, health: LedgerHealth): void {
-    this.frames.begin(FROM_OWNER.health)
-    this.frames.number(seq)
-    this.frames.json(health)
-    this.frames.end()
+    this.begin('health').number(seq).json(health).end()
   }
 
   failed(seq: number, message: string): void {
-    this.frames.begin(FROM_OWNER.failed)
-    this.frames.number(seq)
-    this.frames.text(message)
-    this.frames.end()
+    this.begin('failed').number(seq).text(message).end()
   }
 
   written(seq: number): void {
-    this.frames.begin(FROM_OWNER.written)
-    this.frames.number(seq)
-    this.frames.end()
+    this.begin('written').number(seq).end()
+  }
+
+  private begin(type: keyof typeof FROM_OWNER): FrameWriter {
+    return this.frames.begin(FROM_OWNER[type])
   }
 }
 
@@ -303,9 +277,7 @@ export function readAnswer(type: number, frame: FrameReader, to: FromOwner): voi
 }
 
 function writeEstimate(frames: FrameWriter, { inputTokens, outputTokens, costMicroUsd }: Estimate): void {
-  frames.number(inputTokens)
-  frames.number(outputTokens)
-  frames.number(costMicroUsd)
+  frames.number(inputTokens).number(outputTokens).number(costMicroUsd)
 }
 
 function readEstimate(frame: FrameReader): Estimate {
@@ -344,15 +316,10 @@ function readHold(frame: FrameReader): Hold {
 }
 
 function writeCharge(frames: FrameWriter, charge: Charge): void {
-  frames.name(charge.model)
-  frames.name(charge.provider)
-  frames.number(charge.inputTokens)
-  frames.number(charge.cachedInputTokens)
-  frames.number(charge.outputTokens)
-  frames.number(charge.images)
-  frames.number(charge.costMicroUsd)
-  frames.byte(charge.estimated ? 1 : 0)
-  frames.byte(outcomes.indexOf(charge.outcome))
+  frames.name(charge.model).name(charge.provider)
+  frames.number(charge.inputTokens).number(charge.cachedInputTokens).number(charge.outputTokens)
+  frames.number(charge.images).number(charge.costMicroUsd)
+  frames.byte(charge.estimated ? 1 : 0).byte(outcomes.indexOf(charge.outcome))
   frames.text(charge.tags)
 }
 
@@ -395,9 +362,7 @@ function writeRates(frames: FrameWriter, rates: RateStatuses): void {
     const rate = rates[i]
     frames.byte(rate === undefined ? 0 : 1)
     if (rate === undefined) continue
-    frames.number(rate.limit)
-    frames.number(rate.remaining)
-    frames.number(rate.resetMs)
+    frames.number(rate.limit).number(rate.remaining).number(rate.resetMs)
   }
 }
 
