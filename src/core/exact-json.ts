@@ -5,7 +5,7 @@
  */
 
 import { isObject, type JsonObject, type JsonValue } from './json.ts'
-import { BACKSLASH, COLON, isDigit, isInNumber, MINUS, QUOTE, ZERO } from './json-bytes.ts'
+import { BACKSLASH, COLON, isDigit, isEscaped, isInNumber, MINUS, QUOTE, ZERO } from './json-bytes.ts'
 
 declare global {
   /** What TypeScript's library lacks: numbers that `JSON.stringify` writes as their text. */
@@ -176,14 +176,10 @@ function isExact(source: string, value: number): boolean {
   if (digits.length > WRITTEN_DIGITS_MAX) return false
   const written = `${value}`
   // The two differ by less than a factor of 10, so that the same digits have the same exponent.
-  return written === source || (!isNegativeZero(source, value) && digits === digitsOf(written))
+  return written === source || (!(value === 0 && source.startsWith('-')) && digits === digitsOf(written))
 }
 
 const INTEGER = /^-?[0-9]+$/
-
-function isNegativeZero(source: string, value: number): boolean {
-  return value === 0 && source.startsWith('-')
-}
 
 /** The digits before an exponent, without a point, and without zeros at both ends. */
 function digitsOf(number: string): string {
@@ -258,12 +254,6 @@ function endOfString(text: string, from: number): number {
     else if (unit === QUOTE) return at
   }
   return text.length
-}
-
-function isEscaped(text: string, at: number): boolean {
-  let first = at
-  while (text.charCodeAt(first - 1) === BACKSLASH) first--
-  return (at - first) % 2 === 1
 }
 
 function endOfNumber(text: string, from: number): number {

@@ -22,3 +22,10 @@ export function isDigit(byte: number): boolean {
 export function isInNumber(byte: number): boolean {
   return isDigit(byte) || byte === MINUS || byte === 0x2b || byte === 0x2e || byte === 0x45 || byte === 0x65
 }
+
+/** Whether backslashes before a character escape it; `from`: the first that may. */
+export function isEscaped(text: string, at: number, from = 0): boolean {
+  let first = at
+  while (first > from && text.charCodeAt(first - 1) === BACKSLASH) first--
+  return (at - first) % 2 === 1
+}

@@ -1,6 +1,6 @@
 /** The depth and the number of values of JSON text, found without parsing it. Takes whole texts and pieces. */
 
-import { BACKSLASH, QUOTE } from '../core/json-bytes.ts'
+import { BACKSLASH, isEscaped, QUOTE } from '../core/json-bytes.ts'
 
 /** More levels than any request needs. `JSON.stringify` and recursive functions overflow the stack at some 10,000. */
 export const DEPTH_MAX = 128
@@ -74,10 +74,9 @@ export class JsonShape {
     const start = this.escaped && from < piece.length ? from + 1 : from
     const quote = piece.indexOf('"', start)
     const end = quote === -1 ? piece.length : quote
-    const isEscaped = end > start ? backslashes(piece, start, end) % 2 === 1 : this.escaped && start === from
-    this.escaped = isEscaped
+    this.escaped = end > start ? isEscaped(piece, end, start) : this.escaped && start === from
     if (quote === -1) return piece.length
-    if (isEscaped) return this.stringOfEscapes(piece, quote)
+    if (this.escaped) return this.stringOfEscapes(piece, quote)
     this.inString = false
     return quote + 1
   }
@@ -114,11 +113,4 @@ function hasFewBrackets(text: string): boolean {
   for (let at = text.indexOf('{'); at !== -1; at = text.indexOf('{', at + 1)) if (++brackets > DEPTH_MAX) return false
   for (let at = text.indexOf('['); at !== -1; at = text.indexOf('[', at + 1)) if (++brackets > DEPTH_MAX) return false
   return true
-}
-
-/** The number of backslashes right before `end`. */
-function backslashes(text: string, start: number, end: number): number {
-  let at = end
-  while (at > start && text.charCodeAt(at - 1) === BACKSLASH) at--
-  return end - at
 }

@@ -3,7 +3,7 @@
  * an answer of any length, and only its counts are new.
  */
 
-import { BACKSLASH, CLOSE, CLOSE_LIST, COLON, COMMA, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
+import { CLOSE, CLOSE_LIST, COLON, COMMA, isEscaped, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
 
 /**
  * JSON text of an object with those members of the object's member `outer` that have one of the names; undefined if
@@ -100,10 +100,4 @@ class Scan {
   private blanks(): void {
     while (this.text.charCodeAt(this.at) <= 0x20) this.at++
   }
-}
-
-function isEscaped(text: string, quote: number): boolean {
-  let at = quote
-  while (text.charCodeAt(at - 1) === BACKSLASH) at--
-  return (quote - at) % 2 === 1
 }

@@ -1,6 +1,6 @@
 /** Shortens the long strings of JSON text that arrives in pieces, so that text of any length takes bounded memory. */
 
-import { BACKSLASH } from '../core/json-bytes.ts'
+import { isEscaped } from '../core/json-bytes.ts'
 
 /** Longer strings lose their rest: statuses, counts and tiers are shorter, repeated texts are not. */
 const STRING_CHARS_MAX = 1024
@@ -58,11 +58,4 @@ export class StringShortener {
     if (end - from <= room) kept?.push(text.slice(from, end))
     else if (room >= 0) kept?.push(text.slice(from, from + room), CUT)
   }
-}
-
-/** Whether the character at this index is escaped by those before it, of which `from` is the first that may be. */
-function isEscaped(text: string, index: number, from: number): boolean {
-  let at = index
-  while (at > from && text.charCodeAt(at - 1) === BACKSLASH) at--
-  return (index - at) % 2 === 1
 }
