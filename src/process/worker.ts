@@ -11,6 +11,7 @@ import { buildOf, findVersion, VERSION } from '../assembly/version.ts'
 import type { RoomSource } from '../capacity/common-room.ts'
 import type { Config } from '../config/config.ts'
 import { environment } from '../config/load.ts'
+import type { TargetRef } from '../core/model-config.ts'
 import { slowTicker } from '../core/ticker.ts'
 import type { TargetProber } from '../gateway/target-prober.ts'
 import type { KeyFollower } from '../keys/key-follower.ts'
@@ -18,7 +19,7 @@ import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { FormStore, formKey } from '../providers/form-store.ts'
 import { isTyped, PROTOCOL, type ToSupervisor, type ToWorker, type WorkerStatus } from './ipc/ipc.ts'
-import { ProbeClaims } from './ipc/probe-lease.ts'
+import { PendingReplies } from './ipc/pending-replies.ts'
 import { SupervisorItems } from './ipc/supervisor-items.ts'
 import { SupervisorRoom } from './ipc/supervisor-room.ts'
 import { FiguresPoster } from './serving/figures-poster.ts'
@@ -39,6 +40,8 @@ const QUIET_CHECK_MS = 250
  */
 const LAST_ANSWERS_MS = 4000
 
+/** A request waits no longer than this for the lease to probe a target. Without an answer its worker probes. */
+const CLAIM_MS_MAX = 500
 /** How long connections that a worker accepted before its end may take to send their request. */
 const LAST_REQUESTS_MS = 200
 
@@ -77,7 +80,7 @@ class Worker {
   private isTerminated = false
   /** The number of preparations begun or aborted. Only the latest preparation counts. */
   private preparations = 0
-  private readonly claims = new ProbeClaims((id, target) => send({ type: 'claim', id, target }))
+  private readonly claims = new PendingReplies<boolean>(CLAIM_MS_MAX)
   private readonly items = new SupervisorItems(send)
   private readonly forms = new FormStore((evidence) => send({ type: 'form-evidence', evidence }))
   private readonly room = new SupervisorRoom(send)
@@ -201,7 +204,7 @@ class Worker {
         marks: sharedMarks(config.dataDir),
         room: await roomSource(config, this.room),
         publish: (update) => send({ type: 'news', news: update }),
-        claimProbe: config.workers === 1 && config.ledger.kind === 'embedded' ? undefined : this.claims.ask,
+        claimProbe: config.workers === 1 && config.ledger.kind === 'embedded' ? undefined : this.claimProbe,
         targetTurned: () => this.targets.turned(),
         fieldsIgnored: (hint) => send({ type: 'fields-ignored', hint }),
       })
@@ -221,6 +224,9 @@ class Worker {
     if (adopts(start)) send({ type: 'built' })
     else this.serve(this.built)
   }
+
+  private readonly claimProbe = (target: TargetRef): Promise<boolean> =>
+    this.claims.ask((id) => send({ type: 'claim', id, target }), true)
 
   /** If it cannot, this process ends, and the next one opens the ledger or reports why not. */
   private async ownLedger(): Promise<void> {

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { Breaker, type Rest } from '../../src/gateway/breaker.ts'
-import { ProbeClaims, ProbeLeases } from '../../src/process/ipc/probe-lease.ts'
+import { ProbeLeases } from '../../src/process/ipc/probe-lease.ts'
 
 const A = { provider: 'p', model: 'a' }
 const B = { provider: 'p', model: 'b' }
@@ -56,23 +56,5 @@ describe('the supervisor', () => {
     hear(rest(0))
     hear(rest(0, { rests: 0 }))
     expect([probes.grant(0, A), probes.grant(1, A)]).toEqual([true, true])
-  })
-})
-
-describe('a worker', () => {
-  test('matches an answer to its claim by id', async () => {
-    const asked: number[] = []
-    const claims = new ProbeClaims((id) => asked.push(id))
-    const [one, two] = [claims.ask(A), claims.ask(B)]
-    claims.answer(asked[1] ?? -1, false)
-    claims.answer(asked[0] ?? -1, true)
-    claims.answer(17, true)
-    expect([await one, await two]).toEqual([true, false])
-  })
-
-  test('probes on its own without an answer', async () => {
-    const claims = new ProbeClaims(() => {})
-    expect(await claims.ask(A)).toBe(true)
-    claims.answer(0, false)
   })
 })

@@ -6,17 +6,12 @@
 
 import { type TargetRef, targetKey } from '../../core/model-config.ts'
 import type { Breaker, Rest } from '../../gateway/breaker.ts'
-import { PendingReplies } from './pending-replies.ts'
 
 /**
  * The supervisor learns of a rest a little after the worker that began it, so it sees the rest end later than that
  * worker.
  */
 const LATE_MS = 50
-/** A request waits no longer than this for a lease. Without an answer its worker probes on its own. */
-const ANSWER_MS_MAX = 500
-
-/** The supervisor's side. */
 export class ProbeLeases {
   /** The worker that probes, by target; until it reports a result, or is gone. */
   private readonly holders = new Map<string, number>()
@@ -49,19 +44,5 @@ export class ProbeLeases {
   /** Ends the leases of a worker that is gone. */
   gone(worker: number): void {
     for (const [key, holder] of this.holders) if (holder === worker) this.holders.delete(key)
-  }
-}
-
-/** The worker's side: its claims that are not answered yet. */
-export class ProbeClaims {
-  private readonly replies = new PendingReplies<boolean>(ANSWER_MS_MAX)
-
-  constructor(private readonly send: (id: number, target: TargetRef) => void) {}
-
-  /** Resolves to whether this worker may probe the target, within 500 ms. */
-  readonly ask = (target: TargetRef): Promise<boolean> => this.replies.ask((id) => this.send(id, target), true)
-
-  answer(id: number, granted: boolean): void {
-    this.replies.answer(id, granted)
   }
 }

@@ -6,6 +6,7 @@
 import type { ItemText } from '../../items/item-store.ts'
 import type { ItemChannel } from '../../items/peer-item-store.ts'
 import type { ToSupervisor } from './ipc.ts'
+import { PendingReplies } from './pending-replies.ts'
 
 /** Characters of items that may be on their way to the supervisor. */
 const UNDERWAY_MAX = 32 * 1024 * 1024
@@ -28,8 +29,7 @@ export class SupervisorItems implements ItemChannel {
   private underway = 0
   /** What waits to be sent, by organisation. */
   private unsent = new Map<string, ItemText[]>()
-  private next = 0
-  private readonly waiting = new Map<number, (json: string | undefined) => void>()
+  private readonly replies = new PendingReplies<{ readonly json: string | undefined } | undefined>(ANSWER_MS_MAX)
 
   constructor(private readonly send: (message: Sent) => void) {}
 
@@ -58,22 +58,17 @@ export class SupervisorItems implements ItemChannel {
   }
 
   async get(organization: string, id: string): Promise<string | undefined> {
-    const number = this.next++
-    const { promise, resolve, reject } = Promise.withResolvers<string | undefined>()
-    const late = setTimeout(() => reject(new Error('The supervisor does not answer.')), ANSWER_MS_MAX)
-    this.waiting.set(number, resolve)
     this.flush()
-    this.send({ type: 'recall', id: number, organization, item: id })
-    try {
-      return await promise
-    } finally {
-      clearTimeout(late)
-      this.waiting.delete(number)
-    }
+    const reply = await this.replies.ask(
+      (number) => this.send({ type: 'recall', id: number, organization, item: id }),
+      undefined,
+    )
+    if (reply === undefined) throw new Error('The supervisor does not answer.')
+    return reply.json
   }
 
   answer(number: number, json: string | undefined): void {
-    this.waiting.get(number)?.(json)
+    this.replies.answer(number, { json })
   }
 }
 
