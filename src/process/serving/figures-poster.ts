@@ -60,22 +60,9 @@ export class FiguresPoster implements Ticking {
     return { ...this.options.gauges(), loopLagSeconds: Math.round(this.lag * 1000) / 1000 }
   }
 
-  private differs(gauges: WorkerGauges): boolean {
-    const { posted } = this
-    return (
-      posted === undefined ||
-      gauges.inFlight !== posted.inFlight ||
-      gauges.streams !== posted.streams ||
-      gauges.sockets !== posted.sockets ||
-      gauges.socketStateBytes !== posted.socketStateBytes ||
-      gauges.outboxPending !== posted.outboxPending ||
-      isOther(gauges.waiting, posted.waiting) ||
-      isOther(gauges.left, posted.left) ||
-      Math.abs(gauges.loopLagSeconds - posted.loopLagSeconds) >= LAG_STEP_SECONDS
-    )
+  private differs({ loopLagSeconds, ...others }: WorkerGauges): boolean {
+    if (this.posted === undefined) return true
+    const { loopLagSeconds: postedLag, ...posted } = this.posted
+    return !Bun.deepEquals(others, posted) || Math.abs(loopLagSeconds - postedLag) >= LAG_STEP_SECONDS
   }
-}
-
-function isOther(one: Readonly<Record<string, number>> = {}, other: Readonly<Record<string, number>> = {}): boolean {
-  return Object.entries(one).some(([name, value]) => other[name] !== value)
 }
