@@ -16,8 +16,8 @@ export interface ConversationStores {
 
 /** How the stores reach others: the workers of this machine, and Redis together with the ledger's reservations. */
 export interface SharedStores {
-  readonly channel?: ItemChannel | undefined
-  readonly pipeline?: ReservationPipeline | undefined
+  readonly channel: ItemChannel
+  readonly pipeline: ReservationPipeline | undefined
 }
 
 /**
@@ -34,7 +34,7 @@ export function openStores(
   const keepsThoughts = before !== undefined && thoughtStorePlace(config) === thoughtStorePlace(before.config)
   return {
     items: keepsItems ? before.stores.items : openItemStore(config, sealer, channel),
-    thoughts: keepsThoughts ? before.stores.thoughts : openThoughtStore(config, sealer, { peers: channel, pipeline }),
+    thoughts: keepsThoughts ? before.stores.thoughts : openThoughtStore(config, sealer, channel, pipeline),
   }
 }
 

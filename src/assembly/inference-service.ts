@@ -1,6 +1,6 @@
 /** The inference API of one worker: what it serves now, how a reload changes that, and whether it can serve. */
 
-import { OwnRoom, type RoomSource } from '../capacity/common-room.ts'
+import type { RoomSource } from '../capacity/common-room.ts'
 import type { ScarceRoom } from '../capacity/reported-rooms.ts'
 import { Rooms } from '../capacity/rooms.ts'
 import { PRIORITIES, WaitQueue } from '../capacity/wait-queue.ts'
@@ -60,13 +60,13 @@ interface InferenceServiceOptions {
   readonly log: { readonly logger: Logger; readonly request: (fields: string, level?: 'info' | 'debug') => void }
   readonly ledger: Ledger
   /** Leads to the items that the workers of this machine have sent. */
-  readonly items?: ItemChannel
+  readonly items: ItemChannel
   /** What the workers have learned of targets; by default this one keeps its own. */
   readonly forms?: FormStore
   /** Of `ThinkingTargets`, in memory that the workers share; by default this one keeps its own. */
   readonly marks?: Uint8Array
-  /** Where room of providers and targets is taken; by default this process alone takes it. */
-  readonly room?: RoomSource
+  /** Where room of providers and targets is taken. */
+  readonly room: RoomSource
   /** Takes what the other workers should know. */
   readonly publish?: (update: PeerUpdate) => void
   /** Resolves to whether this worker may probe the target. Absent if it is the only worker. */
@@ -124,7 +124,7 @@ export class InferenceService {
     items,
     forms = new FormStore(),
     marks,
-    room = new OwnRoom(),
+    room,
     publish = () => {},
     claimProbe,
     targetTurned,

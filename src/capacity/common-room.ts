@@ -347,24 +347,3 @@ function windowEnd(kind: Meter['kind'], ms: number): number {
   if (kind === 'day') return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate() + 1)
   return kind === 'month' ? Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1) : Number.MAX_SAFE_INTEGER
 }
-
-/** Room within this process. */
-export class OwnRoom implements RoomSource {
-  private readonly room = new CommonRoom()
-
-  take(asks: readonly Ask[], isLow: boolean): Promise<Taken> {
-    return Promise.resolve(this.room.take(asks, isLow, ''))
-  }
-
-  give(amounts: readonly Amount[]): void {
-    this.room.give(amounts, '')
-  }
-
-  renew(held: readonly Amount[]): void {
-    this.room.renew(held, '')
-  }
-
-  report(reports: readonly RoomReport[]): void {
-    this.room.report(reports)
-  }
-}

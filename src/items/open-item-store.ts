@@ -20,15 +20,15 @@ export function itemStorePlace({ responses, ledger }: Config): string {
 
 /**
  * Undefined if the configuration stores no items. `sealer` has the keys that all gateways share; `peers` leads to the
- * items of all workers of this machine; without it this process keeps its own.
+ * items of all workers of this machine.
  */
-export function openItemStore(config: Config, sealer: Sealer, peers?: ItemChannel): ItemStore | undefined {
+export function openItemStore(config: Config, sealer: Sealer, peers: ItemChannel): ItemStore | undefined {
   const { responses, ledger } = config
   const { rememberItemsSeconds: ttlSeconds } = responses
   if (ttlSeconds === 0) return undefined
   const redis = responses.redis ?? (ledger.kind === 'redis' ? ledger.redis : undefined)
   if (redis !== undefined) return new SealedItemStore(sealer, loadRedisItems(redis, ttlSeconds))
-  return peers === undefined ? new LocalItemStore({ ttlSeconds }) : new PeerItemStore(peers)
+  return new PeerItemStore(peers)
 }
 
 /** Where a machine keeps its workers' items; undefined if the configuration stores none, or stores them in Redis. */

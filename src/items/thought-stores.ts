@@ -26,18 +26,15 @@ export function thoughtStorePlace({ continuity, responses, ledger }: Config): st
   return JSON.stringify([continuity, redis])
 }
 
-interface Shared {
-  /** As for items (`open-item-store.ts`). */
-  readonly peers?: ItemChannel | undefined
-  /** That of the ledger. */
-  readonly pipeline?: ReservationPipeline | undefined
-}
-
-/** Undefined if the configuration keeps none. `sealer` as for items (`open-item-store.ts`). */
+/**
+ * Undefined if the configuration keeps none. `sealer` and `peers` as for items (`open-item-store.ts`); `pipeline`: that
+ * of the ledger.
+ */
 export function openThoughtStore(
   config: Config,
   sealer: Sealer,
-  { peers, pipeline }: Shared = {},
+  peers: ItemChannel,
+  pipeline: ReservationPipeline | undefined,
 ): ThoughtStore | undefined {
   const { continuity, responses, ledger } = config
   if (continuity === undefined || continuity.keepSeconds === 0) return undefined
@@ -46,9 +43,7 @@ export function openThoughtStore(
     const own = responses.redis === undefined ? pipeline : undefined
     return new SealedThoughts(sealer, loadRedis(redis, continuity, own))
   }
-  if (peers !== undefined) return new PeerThoughts(peers)
-  const items = openMachineThoughts(config)
-  return items && new LocalThoughts(items)
+  return new PeerThoughts(peers)
 }
 
 /** Where a machine keeps the thoughts of its workers' answers; undefined if it keeps none. */
@@ -67,36 +62,20 @@ export function isOfThoughts(id: string): boolean {
 
 /** The answer to a look-up of several keys: a list in JSON. */
 export function recalledThoughts(items: LocalItemStore, organization: string, lookup: string): string {
-  return JSON.stringify(textsOf(items, organization, lookup.split('\n')).map((text) => text ?? null))
-}
-
-function textsOf(items: LocalItemStore, organization: string, ids: readonly string[]): readonly (string | undefined)[] {
   let left = LOOKUP_CHARS_MAX
-  const found = ids.toReversed().map((id) => {
+  const ids = lookup.split('\n').reverse()
+  const found = ids.map((id) => {
     const text = left > 0 ? items.getText(organization, id) : undefined
     left -= text?.length ?? 0
-    return text
+    return text ?? null
   })
-  return found.reverse()
+  return JSON.stringify(found.reverse())
 }
 
 /** For how long nodes are not asked for their marks again: over many requests, a question costs nothing. */
 const MARKS_MS = 20
 /** For how long no further look-up is sent with such a question: of a long history it takes half a millisecond. */
 const EARLY_LOOKUP_MS = 250
-
-class LocalThoughts implements ThoughtStore {
-  constructor(private readonly items: LocalItemStore) {}
-
-  get(organization: string, keys: readonly string[]): readonly (string | undefined)[] {
-    const ids = keys.map((key) => PREFIX + key)
-    return textsOf(this.items, organization, ids)
-  }
-
-  put(organization: string, key: string, text: string): void {
-    this.items.put(organization, [{ id: PREFIX + key, json: text }])
-  }
-}
 
 /** In the memory of the process that outlives the workers of a machine. */
 class PeerThoughts implements ThoughtStore {

@@ -13,6 +13,7 @@ import { type Later, laterOf } from '../../src/core/later.ts'
 import type { Account, Charge, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 import { Caller } from '../support/caller.ts'
 import { configOf } from '../support/gateway.ts'
+import { oneWorker } from '../support/one-worker.ts'
 import { Random } from '../support/random.ts'
 import * as does from '../support/scenarios.ts'
 import { SEED } from '../support/seed.ts'
@@ -133,6 +134,7 @@ beforeAll(async () => {
     adapters: await loadAdapters(parsed.config),
     log: { logger, request: (fields) => logger.info(JSON.parse(`{${fields}}`), 'request') },
     ledger,
+    ...oneWorker(parsed.config),
   })
   server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, ...service.app })
 })

@@ -11,6 +11,7 @@ import { openThoughtStore } from '../../src/items/thought-stores.ts'
 import { BASE, good } from '../config/fixture.ts'
 import { until } from '../process/weir.ts'
 import { plainRequest } from '../providers/requests.ts'
+import { oneWorker } from '../support/one-worker.ts'
 import { RedisServer } from '../support/redis.ts'
 
 const TARGET = { provider: 'up', model: 'thinker' }
@@ -58,7 +59,8 @@ class CountedTrips implements ReservationPipeline {
 /** A gateway of its own, as far as thoughts go. */
 function gatewayWith(pipeline?: ReservationPipeline) {
   const config = good(`${BASE}\nledger: { redis: "${server.url}" }\n`)
-  const store = openThoughtStore(config, new Sealer([Buffer.alloc(32, 7).toString('base64')]), { pipeline })
+  const sealer = new Sealer([Buffer.alloc(32, 7).toString('base64')])
+  const store = openThoughtStore(config, sealer, oneWorker(config).items, pipeline)
   if (store === undefined) throw new Error('no store')
   return { memory: new ThoughtMemory(store, new ThinkingTargets()), close: () => store.close?.() }
 }

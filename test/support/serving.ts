@@ -14,6 +14,7 @@ import { withInvokeModel } from '../../src/providers/anthropic/bedrock-claude.ts
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import { configOf, type GatewaySetup } from './gateway.ts'
+import { oneWorker } from './one-worker.ts'
 
 /** Rejects an extension beyond `costMax` micro-dollars, if set; admits every reservation. */
 export class RecordingLedger implements Ledger {
@@ -106,6 +107,7 @@ export class Serving implements AsyncDisposable {
       adapters,
       log: { logger, request },
       ledger: ledger ?? this.ledger,
+      ...oneWorker(this.config),
       publish: (update) => this.peerUpdates.push(update),
     })
     this.server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, ...this.service.app })

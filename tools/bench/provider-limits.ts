@@ -3,7 +3,6 @@
  * provider reports of its own limits is read.
  */
 
-import { OwnRoom } from '../../src/capacity/common-room.ts'
 import { Rooms } from '../../src/capacity/rooms.ts'
 import { WaitQueue } from '../../src/capacity/wait-queue.ts'
 import { Attempt } from '../../src/gateway/attempt.ts'
@@ -12,6 +11,7 @@ import { RequestRoom } from '../../src/gateway/request-room.ts'
 import { reportedLimits } from '../../src/providers/retry-after.ts'
 import { ResponseHead } from '../../src/transport/response-head.ts'
 import { catalog, keyOf } from '../../test/catalog/fixture.ts'
+import { OwnRoom } from '../../test/support/one-worker.ts'
 import type { Measurement } from './rounds.ts'
 
 /** The fastest of many short rounds is one that nothing else on the machine interrupted. */

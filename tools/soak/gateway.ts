@@ -10,6 +10,7 @@ import { loadAdapters } from '../../src/assembly/provider-adapters.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import { type Later, laterOf } from '../../src/core/later.ts'
 import type { Account, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
+import { oneWorker } from '../../test/support/one-worker.ts'
 
 /** Counts reservations that are open, and those that were settled twice. */
 class CountingLedger implements Ledger {
@@ -70,6 +71,7 @@ const service = new InferenceService({
   adapters: await loadAdapters(parsed.config),
   log: { logger, request },
   ledger,
+  ...oneWorker(parsed.config),
 })
 const server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, ...service.app })
 process.send?.({ port: server.port })
