@@ -144,13 +144,9 @@ async function checkLedger(draft: string): Promise<void> {
 }
 
 function flush(folder: string): void {
-  for (const path of [...pathsIn(folder), folder]) {
+  for (const path of [...readdirSync(folder).map((name) => join(folder, name)), folder]) {
     const file = openSync(path, 'r')
     fsyncSync(file)
     closeSync(file)
   }
-}
-
-function pathsIn(folder: string): readonly string[] {
-  return readdirSync(folder).map((name) => join(folder, name))
 }

@@ -51,6 +51,7 @@ export class SystemReport {
     const { workers } = this
     const { current: config, lastReload, warnings } = this.config
     if (config === undefined) throw new Error('The admin port is open before the configuration is read.')
+    const restarts = Object.values(workers.restarts).reduce((sum, count) => sum + count, 0)
     return {
       ...versionOf(),
       config,
@@ -61,7 +62,7 @@ export class SystemReport {
       warnings,
       isLedgerUp: workers.reports.isLedgerUp,
       ledgerProblem: workers.reports.ledgers.find(({ up }) => !up)?.problem,
-      workers: { configured: workers.size, ready: workers.readyCount, restarts: sumOf(workers.restarts) },
+      workers: { configured: workers.size, ready: workers.readyCount, restarts },
       lastDeath: workers.lastDeath,
       space: spaceOf(config.dataDir),
       rests: workers.reports.health.rests(),
@@ -70,8 +71,4 @@ export class SystemReport {
       alertFailures: this.alerts.failures,
     }
   }
-}
-
-function sumOf(counts: Readonly<Record<string, number>>): number {
-  return Object.values(counts).reduce((sum, count) => sum + count, 0)
 }

@@ -43,7 +43,7 @@ export function pointToDataDir(file: string, dataDir: string): () => void {
     } catch {
       // It exists, or the folder above it does not.
     }
-    if (!isOwn(folder)) continue
+    if (ownerOf(folder) !== process.geteuid?.()) continue
     try {
       removeDeadLinks(folder)
       const fresh = `${link}.${process.pid}`
@@ -65,10 +65,6 @@ export function pointedDataDir(file: string): string | undefined {
     if (dataDir !== undefined && existsSync(join(dataDir, CONTROL_SOCKET))) return dataDir
   }
   return undefined
-}
-
-function isOwn(folder: string): boolean {
-  return ownerOf(folder) === process.geteuid?.()
 }
 
 /** Another user could lead a command of root to a `data_dir` of its own. Only root makes folders in `/run`. */

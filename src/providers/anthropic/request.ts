@@ -279,16 +279,13 @@ function settings(request: ChatRequest, form: MessageForm, thinking: Thinking, i
   const { hints, stop, stream } = request
   const { temperature, topP } = keptSampling(request, thinking.isOn, ignored)
   const user = userOf(request)
-  const kept = temperature === undefined ? member('top_p', topP) : member('temperature', inRange(temperature))
+  const kept =
+    temperature === undefined ? member('top_p', topP) : member('temperature', Math.min(1, Math.max(0, temperature)))
   let text = jsonMember('stop_sequences', stopSequences(stop, { isClaude: true })) + kept
   text += jsonMember('thinking', thinking.thinking) + jsonMember('output_config', outputConfig(request, form, thinking))
   if (user !== undefined) text += jsonMember('metadata', { user_id: user })
   if (form.takesServiceTier) text += member('service_tier', serviceTier(hints.serviceTier))
   return stream && form.statesStream ? `${text},"stream":true` : text
-}
-
-function inRange(temperature: number): number {
-  return Math.min(1, Math.max(0, temperature))
 }
 
 /** The caller's JSON schema for the answer; plain JSON mode has no counterpart. */

@@ -30,7 +30,7 @@ const vertexApi: RequestApi<MessageForm> = (known) => ({
 const forms = new TargetForms<MessageForm>(
   (target) => {
     const url = vertexModel(target, 'anthropic', target.model)
-    const model = bareName(target.model)
+    const model = target.model.slice(target.model.lastIndexOf('/') + 1)
     return {
       opening: OPENING,
       // The counter is a model of its own, to which the counted model is named in the body.
@@ -75,8 +75,4 @@ export const vertexClaude: Provider = {
 
 function counted(request: ChatRequest, target: Target): UpstreamRequest {
   return countRequest(withoutAddresses(request), forms.of(target))
-}
-
-function bareName(model: string): string {
-  return model.slice(model.lastIndexOf('/') + 1)
 }

@@ -93,8 +93,11 @@ export class EpochRows {
 
   expected(organization: string): Expected {
     const { served = 0, isLegacy = 0 } = this.stored(organization) ?? {}
-    const unrecorded = isLegacy === 1 ? sumOf(this.rows('unrecorded', organization)) : 0
-    return { requests: served - unrecorded, pending: this.pendingCount(organization) }
+    const unrecorded = isLegacy === 1 ? this.rows('unrecorded', organization) : []
+    return {
+      requests: unrecorded.reduce((rest, { requests }) => rest - requests, served),
+      pending: this.pendingCount(organization),
+    }
   }
 
   /** The same for every organisation, with one query. */
@@ -364,10 +367,6 @@ function lackingIn({ rows, resend }: Plan, logged: readonly Kept[], { reservatio
 type UsageByPlace = ReadonlyMap<string, UsageRow>
 
 const EPOCH = 'life AS epoch, complete, served, legacy_life AS legacyEpoch, is_legacy AS isLegacy'
-
-function sumOf(rows: readonly UsageRow[]): number {
-  return rows.reduce((sum, { requests }) => sum + requests, 0)
-}
 
 function without(rows: UsageByPlace, others: UsageByPlace): readonly UsageRow[] {
   const left = new Map(rows)

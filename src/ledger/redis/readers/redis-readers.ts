@@ -28,13 +28,9 @@ const ASKED_AT_ONCE = 100
 /** A longer timeout than that of requests, because no caller waits for what an operator reads. */
 const READ_MS = 2000
 
-function patient(place: RedisConfig): RedisConfig {
-  return { ...place, timeoutMs: Math.max(place.timeoutMs ?? 0, READ_MS) }
-}
-
 /** Throws `RedisUnfitError` if Redis does not answer, or a newer version of weir wrote its data. */
 export async function openReader(place: RedisConfig): Promise<Client> {
-  const client = await connectOnce(patient(place))
+  const client = await connectOnce({ ...place, timeoutMs: Math.max(place.timeoutMs ?? 0, READ_MS) })
   try {
     await checkDataVersion(client)
     return client

@@ -326,7 +326,7 @@ export class Restoration {
   ): Promise<boolean> {
     const last = rows.length
     const give = (row: GivenRow, number: number) => this.store.restore(epoch, this.log.node, { ...row, number, last })
-    if (last === 0) return (await give(noRow(organization), 0)) === 'all'
+    if (last === 0) return (await give({ organization, key: '', day: 0, series: '', ...noUsage }, 0)) === 'all'
     for (let given = done; given < last; ) {
       const next = rows.slice(given, given + ABREAST)
       const replies = await Promise.all(next.map((row, i) => give(row, given + i + 1)))
@@ -348,8 +348,4 @@ const NOTHING: FoundOfNode = {
   counters: NO_COUNTERS_FOUND,
   isLegacy: false,
   sinceMs: 0,
-}
-
-function noRow(organization: string): UsageRow {
-  return { organization, key: '', day: 0, series: '', ...noUsage }
 }
