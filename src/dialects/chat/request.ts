@@ -128,14 +128,10 @@ function acceptToolChoice(
 ): ToolChoice | undefined {
   if (choice === undefined || choice === null) return undefined
   if (choice === 'auto' || choice === 'none' || choice === 'required') return { mode: choice }
-  if (isObject(choice) && choice['type'] === 'function') {
-    const name = stringOf(objectOf(choice['function'])?.['name'])
-    if (name === undefined) throw missing('tool_choice.function.name')
-    return { mode: 'tool', name }
-  }
-  if (isObject(choice) && choice['type'] === 'custom' && takesFree) {
-    const name = stringOf(objectOf(choice['custom'])?.['name'])
-    if (name === undefined) throw missing('tool_choice.custom.name')
+  const kind = isObject(choice) ? choice['type'] : undefined
+  if (isObject(choice) && (kind === 'function' || (kind === 'custom' && takesFree))) {
+    const name = stringOf(objectOf(choice[kind])?.['name'])
+    if (name === undefined) throw missing(`tool_choice.${kind}.name`)
     return { mode: 'tool', name }
   }
   if (isObject(choice) && choice['type'] === 'allowed_tools')
