@@ -29,3 +29,8 @@ export function isEscaped(text: string, at: number, from = 0): boolean {
   while (first > from && text.charCodeAt(first - 1) === BACKSLASH) first--
   return (at - first) % 2 === 1
 }
+
+export function hasBackslash(bytes: Uint8Array, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) if (bytes[at] === BACKSLASH) return true
+  return false
+}

@@ -3,6 +3,7 @@
  * call.
  */
 
+import { viewOf } from './bytes.ts'
 import { BACKSLASH, CLOSE, COLON, isDigit, isInNumber, LETTER_U, MINUS, OPEN, QUOTE, ZERO } from './json-bytes.ts'
 
 /** More levels, more names in the objects that are open, or longer ones are left to the parser. */
@@ -61,10 +62,6 @@ const names = new OpenNames()
 
 const NO_BYTES: Uint8Array = new Uint8Array(0)
 const NO_VIEW = viewOf(NO_BYTES)
-
-function viewOf(bytes: Uint8Array): DataView {
-  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-}
 
 /** Writes objects among the same bytes. */
 export class JsonInString {

@@ -41,3 +41,8 @@ export function parseObject(text: string): JsonObject | undefined {
     throw error
   }
 }
+
+/** An object without the members of these names. */
+export function withoutMembers(members: JsonObject, names: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(members).filter(([name]) => !names.includes(name)))
+}

@@ -1,6 +1,6 @@
 /** The part of a text, written inside a JSON string, that no trimming touches. */
 
-import { BACKSLASH, LETTER_U } from './json-bytes.ts'
+import { BACKSLASH, hasBackslash, LETTER_U } from './json-bytes.ts'
 
 /** How far from the ends of a text its first and last solid characters are looked for. */
 const SOLID_WITHIN = 256
@@ -29,11 +29,6 @@ export function solidEnd(bytes: Uint8Array, start: number, end: number): number 
     if (isSolid(bytes[lead] ?? 0) && !hasBackslash(bytes, at - ESCAPE_BYTES, at)) return at
   }
   return -1
-}
-
-function hasBackslash(bytes: Uint8Array, from: number, to: number): boolean {
-  for (let at = from; at < to; at++) if (bytes[at] === BACKSLASH) return true
-  return false
 }
 
 /**

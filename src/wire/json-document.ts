@@ -10,7 +10,7 @@ import { isUtf8 } from 'node:buffer'
 import { textOf } from '../core/bytes.ts'
 import { parseExact, parseExactBody } from '../core/exact-json.ts'
 import type { JsonValue } from '../core/json.ts'
-import { BACKSLASH, COLON, COMMA, isDigit, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
+import { BACKSLASH, COLON, COMMA, hasBackslash, isDigit, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
 import { structureFinder } from './json-structure.ts'
 import { isBlank, isBlankFrom, LETTER_F, LETTER_N, LETTER_T, matchBrackets, syntax } from './json-syntax.ts'
 
@@ -294,7 +294,3 @@ export class JsonDocument {
 
 /** No word that a reader looks for is longer if all of its characters are escaped. */
 const ESCAPED_BYTES_MAX = 256
-function hasBackslash(bytes: Uint8Array, from: number, to: number): boolean {
-  for (let at = from; at < to; at++) if (bytes[at] === BACKSLASH) return true
-  return false
-}

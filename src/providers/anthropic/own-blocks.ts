@@ -2,7 +2,7 @@
 
 import { CALLS_MAX } from '../../core/completion.ts'
 import type { OwnEvent, StreamEvent } from '../../core/event.ts'
-import { isObject, type JsonObject } from '../../core/json.ts'
+import { isObject, type JsonObject, withoutMembers } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 
 /** Members that the decoder reads, or that weir writes itself. */
@@ -26,7 +26,11 @@ type Kind = 'text' | 'call' | 'thinking' | 'own'
 /** Whether a whole message of one block of text has nothing of Anthropic's own. */
 export function isPlainMessage(message: JsonObject, block: JsonObject): boolean {
   const usage = objectIn(message['usage'])
-  return isEmpty(without(message, OF_MESSAGE)) && isEmpty(without(block, OF_TEXT)) && isEmpty(without(usage, OF_USAGE))
+  return (
+    isEmpty(withoutMembers(message, OF_MESSAGE)) &&
+    isEmpty(withoutMembers(block, OF_TEXT)) &&
+    isEmpty(withoutMembers(usage, OF_USAGE))
+  )
 }
 
 /** One per stream. */
@@ -39,16 +43,16 @@ export class OwnBlocks {
   private last: Kind | undefined
 
   message(message: JsonObject, events: StreamEvent[]): void {
-    const usage = without(objectIn(message['usage']), OF_USAGE)
-    const members = { ...without(message, OF_MESSAGE), ...(!isEmpty(usage) && { usage }) }
+    const usage = withoutMembers(objectIn(message['usage']), OF_USAGE)
+    const members = { ...withoutMembers(message, OF_MESSAGE), ...(!isEmpty(usage) && { usage }) }
     if (!isEmpty(members)) events.push(own('message', members))
   }
 
   /** `chunk`: the event with the stop reason. */
   ending(chunk: JsonObject, events: StreamEvent[]): void {
-    const delta = without(objectIn(chunk['delta']), OF_DELTA)
-    const usage = without(objectIn(chunk['usage']), OF_USAGE)
-    const members = without(chunk, OF_ENDING)
+    const delta = withoutMembers(objectIn(chunk['delta']), OF_DELTA)
+    const usage = withoutMembers(objectIn(chunk['usage']), OF_USAGE)
+    const members = withoutMembers(chunk, OF_ENDING)
     if (isEmpty(delta) && isEmpty(usage) && isEmpty(members)) return
     events.push(own('ending', { ...members, delta, usage }))
   }
@@ -70,14 +74,14 @@ export class OwnBlocks {
       events.push(own('block', block))
     }
     if (kind !== 'text') return kind === 'own'
-    const members = without(block, OF_TEXT)
+    const members = withoutMembers(block, OF_TEXT)
     if (before === 'text' || !isEmpty(members)) events.push(own('text', members))
     return false
   }
 
   /** The call that began last has members of its own. */
   called(block: JsonObject, events: StreamEvent[]): void {
-    const members = block['type'] === 'tool_use' ? without(block, OF_CALL) : undefined
+    const members = block['type'] === 'tool_use' ? withoutMembers(block, OF_CALL) : undefined
     const at = events.findLastIndex(({ type }) => type === 'tool-start')
     const start = events[at]
     if (members !== undefined && !isEmpty(members) && start?.type === 'tool-start')
@@ -123,10 +127,6 @@ function kindOf(type: unknown): Kind {
 
 function own(part: OwnEvent['part'], value: JsonObject): OwnEvent {
   return { type: 'own', part, value }
-}
-
-function without(members: JsonObject, names: readonly string[]): JsonObject {
-  return Object.fromEntries(Object.entries(members).filter(([name]) => !names.includes(name)))
 }
 
 function isEmpty(members: JsonObject): boolean {

@@ -4,7 +4,7 @@
  */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
-import type { JsonObject } from '../../core/json.ts'
+import { withoutMembers } from '../../core/json.ts'
 import type { OwnFields } from '../../core/own-fields.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import type { Kept } from '../form-store.ts'
@@ -115,7 +115,7 @@ export function withoutRefused(request: ChatRequest, form: BetaForm): KeptOwn {
   const left: OwnFields = {
     ...own,
     betas: kept,
-    members: without(own.members, members),
+    members: withoutMembers(own.members, members),
     tools: own.tools.filter((tool) => !tools.includes(tool)),
   }
   return {
@@ -141,10 +141,6 @@ function isOnlyFor(member: string, out: readonly string[], kept: readonly string
 function hasLost(kind: string, out: readonly string[], kept: readonly string[]): boolean {
   const isFor = (beta: string) => TOOLS_OF[beta.replace(DATE, '')]?.test(kind) === true
   return out.some(isFor) && !kept.some(isFor)
-}
-
-function without(members: JsonObject, names: readonly string[]): JsonObject {
-  return Object.fromEntries(Object.entries(members).filter(([name]) => !names.includes(name)))
 }
 
 /** What an adapter learns with. */
