@@ -2,7 +2,7 @@
 
 import { CallerError } from '../core/caller-error.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
-import { type JsonDocument, NONE, words } from '../wire/json-document.ts'
+import { type JsonDocument, NONE, type Words, words } from '../wire/json-document.ts'
 
 export const FORBIDDEN_FIELDS: ReadonlySet<string> = new Set([
   'api_key',
@@ -49,30 +49,62 @@ export function refuseForbiddenNames(names: readonly string[], metadata: Metadat
 
 /**
  * Throws `CallerError` `forbidden_field` for a forbidden name anywhere in a value that is passed on as it came;
- * `metadata` is one of the names that mean nothing there.
+ * `metadata` is one of the names that mean nothing there. Below members such as `input` and `input_schema`, names are
+ * the caller's own.
  */
 export function refuseForbiddenWithin(value: JsonValue | undefined, path: string): void {
   if (isArray(value)) for (const [index, item] of value.entries()) refuseForbiddenWithin(item, `${path}[${index}]`)
   if (!isObject(value)) return
   refuseForbiddenNamesOf(value, path)
-  for (const name in value) refuseForbiddenWithin(value[name], `${path}.${name}`)
+  for (const name in value) if (!OWN_NAMES.has(name)) refuseForbiddenWithin(value[name], `${path}.${name}`)
 }
 
 function refuseForbiddenNamesOf(value: JsonObject, path: string): void {
   for (const name in value) if (name !== 'metadata' && FORBIDDEN_FIELDS.has(name)) throw forbidden(`${path}.${name}`)
 }
 
-/** The same for the names of one object alone, which is not parsed. */
-export function refuseForbiddenMembers(document: JsonDocument, object: number, path: () => string): void {
-  if (!document.isObject(object)) return
-  document.select(object, WITHIN_WORDS, found)
-  const index = found.findIndex((value) => value !== NONE)
-  if (index !== -1) throw forbidden(`${path()}.${WITHIN[index]}`)
+/**
+ * The same of a value that is not parsed. `skipped`: members of the value itself that are looked at elsewhere.
+ */
+export function refuseForbiddenMembers(
+  document: JsonDocument,
+  value: number,
+  path: () => string,
+  skipped: Words = NOTHING,
+): void {
+  const found = forbiddenIn(document, value, skipped)
+  if (found !== undefined) throw forbidden(path() + found)
 }
 
+/** The path to a forbidden name, from the value on. */
+function forbiddenIn(document: JsonDocument, value: number, skipped: Words = NOTHING): string | undefined {
+  if (document.isList(value)) {
+    let index = 0
+    for (let item = document.firstItem(value); item !== NONE; item = document.nextItem(item), index++) {
+      const found = forbiddenIn(document, item)
+      if (found !== undefined) return `[${index}]${found}`
+    }
+  }
+  if (!document.isObject(value)) return undefined
+  for (let name = document.firstName(value); name !== NONE; name = document.nextName(name)) {
+    const index = document.word(name, WITHIN_WORDS)
+    if (index !== NONE) return `.${WITHIN[index]}`
+    const member = document.valueOf(name)
+    const isHolder = document.isObject(member) || document.isList(member)
+    if (!isHolder || document.word(name, OWN_NAME_WORDS) !== NONE || document.word(name, skipped) !== NONE) continue
+    const found = forbiddenIn(document, member)
+    if (found !== undefined) return `.${document.text(name)}${found}`
+  }
+  return undefined
+}
+
+const NOTHING: Words = []
 const WITHIN = [...FORBIDDEN_FIELDS].filter((name) => name !== 'metadata')
 const WITHIN_WORDS = words(...WITHIN)
-const found = new Int32Array(WITHIN.length)
+const OWN_NAMES: ReadonlySet<string> = new Set([
+  ...['input', 'input_schema', 'input_examples', 'output_schema', 'parameters', 'arguments', 'schema', 'env'],
+])
+const OWN_NAME_WORDS = words(...OWN_NAMES)
 
 function forbidden(param: string): CallerError {
   const message = `Forbidden field: '${param}'. The service sets this itself; remove it from the request.`

@@ -193,9 +193,9 @@ export type RequestApi<Form extends object> = (
 ) => Pick<Provider, 'request' | 'leastOutput' | 'thoughtForm' | 'ownForm'>
 
 /** What an adapter learns with. */
-interface Learning<Form extends object> {
+export interface FormLearning<Form extends object> {
   readonly provider: Provider
-  readonly forms: TargetForms<Form>
+  readonly forms: Pick<TargetForms<Form>, 'of' | 'follows' | 'without' | 'reportsUsage' | 'add' | 'learnedOf'>
   readonly api: RequestApi<Form>
   /** The lesson of a rejection; undefined if it shows nothing about how the request is written. */
   readonly lessonOf: (rejection: Rejection, form: Form) => Lesson<Form> | undefined
@@ -208,7 +208,7 @@ interface Learning<Form extends object> {
  * words may be those of the rejection, its request is sent once more, but nothing is kept; a usage is not given up even
  * for that.
  */
-export function learn<Form extends object>(learning: Learning<Form>, rejection: Rejection): Learned | undefined {
+export function learn<Form extends object>(learning: FormLearning<Form>, rejection: Rejection): Learned | undefined {
   const { forms, lessonOf } = learning
   const { target, sentMs } = rejection
   const lesson = lessonOf(rejection, forms.of(target))
@@ -220,7 +220,7 @@ export function learn<Form extends object>(learning: Learning<Form>, rejection: 
 
 /** `before`: the form that was rejected; `isKnown`: it follows the lesson already. */
 function learnFrom<Form extends object>(
-  learning: Learning<Form>,
+  learning: FormLearning<Form>,
   lesson: Lesson<Form>,
   { error, target, request, organization }: Rejection,
   { before, isKnown, first }: { readonly before: Form; readonly isKnown: boolean; readonly first?: Learned },

@@ -163,14 +163,14 @@ export class Turns {
   }
 
   /**
-   * The first entry at or after this one that is a text of the same result and not blank, an image or a document, or
-   * `NO_ENTRY`.
+   * The first entry at or after this one that is a text of the same result and not blank, an image, a document or a
+   * block of the caller's own API, or `NO_ENTRY`.
    */
   partOfResult(entry: number): number {
     const { conversation } = this
     for (let part = entry; part < conversation.end; part = conversation.endOfPart(part)) {
       const kind = conversation.kindAt(part)
-      if (isMedia(kind)) return part
+      if (isMedia(kind) || kind === OWN_BLOCK) return part
       if (kind !== TEXT) break
       if (isSolid(conversation, part)) return part
     }

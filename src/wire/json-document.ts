@@ -221,6 +221,23 @@ export class JsonDocument {
     return found[0] ?? NONE
   }
 
+  /** The name of the first member of an object, or `NONE`. */
+  firstName(object: number): number {
+    const name = object + 1
+    return this.byteAt(name) === QUOTE ? name : NONE
+  }
+
+  /** The name of the member after that of this name, or `NONE`. */
+  nextName(name: number): number {
+    const after = this.after(this.valueOf(name))
+    return this.byteAt(after) === COMMA ? after + 1 : NONE
+  }
+
+  /** The value of the member of this name. */
+  valueOf(name: number): number {
+    return name + 3
+  }
+
   /** The first item of a list, or `NONE`. */
   firstItem(list: number): number {
     const isEmpty = this.closings[list] === list + 1 && this.isBlankBetween(list, list + 1)

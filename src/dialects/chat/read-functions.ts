@@ -8,7 +8,7 @@ import { objectOf } from '../../core/json.ts'
 import { NO_TOOLS, ToolList } from '../../core/tool-list.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { readMark } from '../cache-mark.ts'
-import { refuseForbiddenWithin } from '../forbidden-fields.ts'
+import { refuseForbiddenMembers } from '../forbidden-fields.ts'
 import { checkFormat, freeDescription, TEXT_PARAMETERS } from '../free-text.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
@@ -98,7 +98,7 @@ function readFree(document: JsonDocument, arena: Arena, tool: number, path: stri
   const custom = toolMembers[3] ?? NONE
   if (document.isNull(custom)) throw missing(`${path}.custom`)
   if (!document.isObject(custom)) throw invalid(`${path}.custom`, 'must be an object')
-  refuseForbiddenWithin(document.value(tool), path)
+  refuseForbiddenMembers(document, tool, () => path)
   const mark = readMark(document, toolMembers[2] ?? NONE, () => path)
   document.select(custom, CUSTOM, functionMembers)
   const [name = NONE, description = NONE, format = NONE] = functionMembers

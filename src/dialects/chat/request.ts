@@ -8,6 +8,7 @@ import { type ChatRequest, NO_HINTS, NO_TEXTS, type ToolChoice } from '../../cor
 import { isArray, isObject, type JsonObject, type JsonValue, objectOf, stringOf } from '../../core/json.ts'
 import { NONE, words } from '../../wire/json-document.ts'
 import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
+import { refuseForbiddenWithin } from '../forbidden-fields.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { chatReasoning } from '../read-reasoning.ts'
 import { RequestLimits } from '../request-limits.ts'
@@ -84,6 +85,8 @@ export function acceptChat(
 }
 
 function acceptSampling(chat: ChatBody, body: JsonObject, takesReasoning: boolean): ChatRequest['sampling'] {
+  const { response_format: format } = body
+  refuseForbiddenWithin(format, 'response_format')
   return {
     temperature: chat.temperature ?? undefined,
     topP: chat.top_p ?? undefined,
@@ -95,11 +98,12 @@ function acceptSampling(chat: ChatBody, body: JsonObject, takesReasoning: boolea
     topLogprobs: chat.top_logprobs ?? undefined,
     reasoningEffort: takesReasoning ? undefined : (chat.reasoning_effort ?? undefined),
     verbosity: chat.verbosity ?? undefined,
-    responseFormat: objectOf(body['response_format']),
+    responseFormat: objectOf(format),
   }
 }
 
 function acceptHints(chat: ChatBody, body: JsonObject): ChatRequest['hints'] {
+  refuseForbiddenWithin(body['prompt_cache_options'], 'prompt_cache_options')
   const {
     user,
     safety_identifier: identifier,

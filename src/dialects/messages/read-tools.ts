@@ -4,12 +4,11 @@ import type { Arena } from '../../core/arena.ts'
 import { type BlockSpan, INPUT, NAME, OF_OBJECT, STRICT, TEXT } from '../../core/conversation.ts'
 import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
-import { isObject, type JsonValue } from '../../core/json.ts'
 import { NO_OWN_TOOLS, type OwnTool } from '../../core/own-fields.ts'
 import { NO_TOOLS, ToolList } from '../../core/tool-list.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { isWholeMark, readMark } from '../cache-mark.ts'
-import { refuseForbiddenWithin } from '../forbidden-fields.ts'
+import { refuseForbiddenMembers } from '../forbidden-fields.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
 import { schemaKind } from '../tool-schema.ts'
@@ -20,13 +19,6 @@ const CUSTOM = words('custom')
 const NO_PARAMETERS = '{"type":"object","properties":{}}'
 
 const entries = new EntryWriter()
-
-/** Within a schema and its examples, names are the caller's own. */
-function withoutSchemas(tool: JsonValue): JsonValue {
-  if (!isObject(tool)) return tool
-  const { input_schema: _, input_examples: __, ...others } = tool
-  return others
-}
 
 function isCount(value: number | undefined): value is number {
   return value !== undefined && Number.isSafeInteger(value) && value >= 0
@@ -123,7 +115,7 @@ class ToolReader {
   /** A function with members of its own. */
   private note(tool: number, name: number, mark: number): void {
     const { document } = this
-    refuseForbiddenWithin(withoutSchemas(document.value(tool)), this.path())
+    refuseForbiddenMembers(document, tool, this.path)
     this.blocks ??= new Map()
     this.blocks.set(name, { from: document.fromOf(tool), to: document.toOf(tool), marks: mark })
   }
@@ -136,7 +128,7 @@ class ToolReader {
       this.areExact = false
       return
     }
-    refuseForbiddenWithin(document.value(tool), this.path())
+    refuseForbiddenMembers(document, tool, this.path)
     const uses = this.found[MEMBERS.uses] ?? NONE
     const callsMax = uses !== NONE && document.isScalar(uses) ? Number(document.written(uses)) : undefined
     this.own ??= []

@@ -42,6 +42,7 @@ const ASSISTANT_ROLE = 1
 const SYSTEM_ROLE = 2
 /** What a result refers to: a tool that the request defines. */
 const REFERENCES = words('tool_reference')
+const CONTENT_NAME = words('content')
 const SOURCE = words('type', 'media_type', 'data', 'url')
 const SOURCE_TYPES = words('base64', 'url')
 const [BASE64, URL_SOURCE] = [0, 1]
@@ -125,13 +126,14 @@ class MessageReader extends BlockCursor {
   message(message: number): void {
     const { document } = this
     this.index++
+    this.thoughts.begin()
     const members = document.select(message, MESSAGE, found)
     const role = document.word(found[ROLE] ?? NONE, ROLES)
     const content = found[CONTENT] ?? NONE
     const isList = document.isList(content)
     const first = entries.next
     if (this.reading.passesOwn && members > MESSAGE.length)
-      refuseForbiddenMembers(document, message, () => `messages[${this.index}]`)
+      refuseForbiddenMembers(document, message, () => `messages[${this.index}]`, CONTENT_NAME)
     this.isExact = this.reading.passesOwn
       ? role !== NONE && (isList || this.isSolid(content))
       : isList && members === MESSAGE.length && role !== NONE && role !== SYSTEM_ROLE
@@ -160,7 +162,6 @@ class MessageReader extends BlockCursor {
     const answer = entries.add(ASSISTANT, 0, 0)
     const takesThoughts = this.reading.takesThoughts === true
     calls.begin()
-    this.thoughts.begin()
     this.block = 0
     for (let block = document.firstItem(content); block !== NONE; block = document.nextItem(block), this.block++) {
       const type = this.typeOf(block)
@@ -379,7 +380,8 @@ class MessageReader extends BlockCursor {
       else if (type === TYPES.image && this.reading.toolResultImages === 'pass') {
         image = moved.next
         this.image(moved)
-      } else throw unsupportedBlock(`${this.path()}.type`)
+      } else if (this.passes(block)) this.own(block, entries, OWN_BLOCK | NEEDED)
+      else throw unsupportedBlock(`${this.path()}.type`)
       hasMore ||= this.hasMore
     }
     this.inner = NONE

@@ -9,7 +9,7 @@ import { OWN_BLOCK } from '../../core/conversation.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { type ListedTool, NO_BETAS, type OwnFields, type OwnName, type OwnTool } from '../../core/own-fields.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
-import { refuseForbiddenWithin } from '../forbidden-fields.ts'
+import { refuseForbiddenMembers, refuseForbiddenWithin } from '../forbidden-fields.ts'
 import { invalid } from '../invalid-field.ts'
 
 /** The date at the end of a type. */
@@ -44,9 +44,7 @@ export class OwnTools {
     if (this.known.has(json)) return
     this.known.add(json)
     const definition = objectOf(this.document.value(tool)) ?? {}
-    // The names within a schema are the caller's own.
-    const { parameters: _, ...others } = definition
-    refuseForbiddenWithin(others, path)
+    refuseForbiddenMembers(this.document, tool, () => path)
     this.tools.push({ kind: kindOf(type, definition), json, isHosted: isHosted(definition) })
     this.list(tool, json, 'own')
   }
@@ -107,8 +105,7 @@ export class OwnTools {
     const isKnown = (value: number, index: number) =>
       value !== NONE && (HOLDS_OTHERS.has(index) || !(document.isObject(value) || document.isList(value)))
     if (!hasFormat && many === found.filter(isKnown).length) return
-    const { parameters: _, output_schema: __, tools: ___, ...others } = objectOf(this.document.value(tool)) ?? {}
-    refuseForbiddenWithin(others, path)
+    refuseForbiddenMembers(document, tool, () => path, TOOLS)
   }
 }
 

@@ -4,11 +4,11 @@ import { isObject } from '../../core/json.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import { responseError } from '../error-response.ts'
-import { learn, type RequestApi } from '../learned-form.ts'
+import type { RequestApi } from '../learned-form.ts'
 import { listedIds } from '../listed-models.ts'
 import type { Provider } from '../provider.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlain } from './events.ts'
-import { acceptBetas, learnBetas } from './refused-betas.ts'
+import { acceptBetas, learnWithBetas } from './refused-betas.ts'
 import {
   anthropicModels,
   claudeLesson,
@@ -29,8 +29,7 @@ export const anthropic: Provider = {
   ...messageApi(messageForms),
   ownForm: () => 'messages',
   learn: (rejection) =>
-    learnBetas({ provider: anthropic, forms: messageForms, api: messageApi }, rejection) ??
-    learn(
+    learnWithBetas(
       {
         ...{ provider: anthropic, forms: messageForms, api: messageApi },
         lessonOf: ({ error, request }, form) => (missesThinking(error) ? THINKING : claudeLesson(error, request, form)),

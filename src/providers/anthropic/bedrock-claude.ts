@@ -11,10 +11,10 @@ import { bedrockException, bedrockResponseError, innerError } from '../bedrock-e
 import { THINKING_LESSONS } from '../claude-thinking.ts'
 import { claudeThinking } from '../efforts.ts'
 import { EVENT_STREAM_TYPE, EventStreamFramer } from '../event-stream.ts'
-import { learn, type RequestApi, TargetForms } from '../learned-form.ts'
+import { type RequestApi, TargetForms } from '../learned-form.ts'
 import type { AnswerReader, Provider, StreamDecoder, Target } from '../provider.ts'
 import { AnthropicDecoder } from './events.ts'
-import { acceptBetas, betaLesson, learnBetas } from './refused-betas.ts'
+import { acceptBetas, betaLesson, learnWithBetas } from './refused-betas.ts'
 import { claudeLesson, type MessageForm, messageRequest, passingReader, withoutAddresses } from './request.ts'
 import { STRICT_LESSONS, strictForm } from './strict-tools.ts'
 
@@ -86,10 +86,9 @@ export function withInvokeModel(converse: Provider): Provider {
     thoughtForm: ({ model }) => (thinks(model) ? 'messages' : undefined),
     ownForm: () => 'messages',
     learn: (rejection) =>
-      learnBetas({ provider: invoke, forms, api, errorOf: innerError }, rejection) ??
-      learn(
+      learnWithBetas(
         {
-          ...{ provider: invoke, forms, api },
+          ...{ provider: invoke, forms, api, errorOf: innerError },
           lessonOf: ({ error, request }, form) => claudeLesson(innerError(error), request, form),
         },
         rejection,

@@ -8,8 +8,8 @@ import { withoutMembers } from '../../core/json.ts'
 import type { OwnFields } from '../../core/own-fields.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import type { Kept } from '../form-store.ts'
-import { type Lesson, occurrences, type RequestApi, rejecting, type TargetForms } from '../learned-form.ts'
-import type { Acceptance, Learned, Provider, Rejection, Target } from '../provider.ts'
+import { type FormLearning, type Lesson, learn, occurrences, rejecting, type TargetForms } from '../learned-form.ts'
+import type { Acceptance, Learned, Rejection, Target } from '../provider.ts'
 
 /** What a target refuses, as it has taught it: betas, and members of the body. */
 export interface BetaForm {
@@ -144,13 +144,25 @@ function hasLost(kind: string, out: readonly string[], kept: readonly string[]):
 }
 
 /** What an adapter learns with. */
-interface Learning<Form extends BetaForm> {
-  readonly provider: Provider
-  readonly forms: TargetForms<Form>
-  readonly api: RequestApi<Form>
+interface Learning<Form extends BetaForm> extends FormLearning<Form> {
   /** The error of the model itself, if another is around it. */
   readonly errorOf?: (error: ProviderError) => ProviderError
 }
+
+/** What a request has taught so far, and what is left out to find out more. */
+interface Progress<Form> {
+  /** As the request was written that was rejected last. */
+  readonly form: Form
+  /** The fields that errors have named. */
+  readonly named: readonly string[]
+  /** What to leave out next if errors name none; undefined before the first of these. */
+  readonly plans: readonly (readonly string[])[] | undefined
+  /** How many further requests there were. */
+  readonly further: number
+}
+
+/** What betas may cost one request in further ones. */
+const FURTHER_MAX = 4
 
 const itself = (error: ProviderError): ProviderError => error
 
@@ -160,21 +172,42 @@ const refusesBetas = rejecting(
 )
 const NAMED = /[`'"]([\w.:-]{1,100})[`'"]/g
 
-/** What a rejection teaches about betas; undefined if it is about something else. */
-export function learnBetas<Form extends BetaForm>(learning: Learning<Form>, rejection: Rejection): Learned | undefined {
-  const { target, request } = rejection
+/** What a rejection teaches, about betas first. */
+export function learnWithBetas<Form extends BetaForm>(
+  learning: Learning<Form>,
+  rejection: Rejection,
+): Learned | undefined {
+  const form = learning.forms.of(rejection.target)
+  return (
+    learnBetas(learning, rejection, { form, named: [], plans: undefined, further: 0 }) ?? learn(learning, rejection)
+  )
+}
+
+/** Undefined if the rejection is about something else, or has cost enough. */
+function learnBetas<Form extends BetaForm>(
+  learning: Learning<Form>,
+  rejection: Rejection,
+  { form, named, plans, further }: Progress<Form>,
+): Learned | undefined {
+  const { request } = rejection
   const { errorOf = itself } = learning
   const error = errorOf(rejection.error)
-  if (request.own === undefined) return undefined
-  const before = learning.forms.of(target)
-  const { own } = withoutRefused(request, before).request
+  if (request.own === undefined || further >= FURTHER_MAX) return undefined
+  const { own } = withoutRefused(request, form).request
   const sent = own?.betas ?? []
-  const field = refusedField(error, own)
-  if (field !== undefined) return attempt(learning, rejection, before, [[field]])
+  const found = fieldsIn(error, own, sent)
+  if (found.length > 0)
+    return attempt(learning, rejection, { named: [...named, ...found], plans: undefined, further }, [])
   if (sent.length === 0 || !refusesBetas(error)) return undefined
-  const named = namedIn(error, sent)
-  if (named.length > 0) return attempt(learning, rejection, before, [named.map((beta) => ONE + beta)])
-  return attempt(learning, rejection, before, plansFor(request, sent, before))
+  const [plan, ...others] = plans ?? plansFor(request, sent, form)
+  return plan && attempt(learning, rejection, { named, plans: others, further }, plan)
+}
+
+/** The fields that an error names: a member, or betas. */
+function fieldsIn(error: ProviderError, own: OwnFields | undefined, sent: readonly string[]): readonly string[] {
+  const field = refusedField(error, own)
+  if (field !== undefined) return [field]
+  return refusesBetas(error) ? fields(namedIn(error, sent)) : []
 }
 
 /** The member of the body, or of a tool, that an error rejects, if a beta is for it. */
@@ -236,7 +269,7 @@ export function acceptBetas<Form extends BetaForm>(
 /** What is shown of a lesson that no rejection has taught. */
 const ACCEPTED = 'a request with the other betas was accepted'
 
-function isFull<Form extends BetaForm>(forms: TargetForms<Form>, target: Target): boolean {
+function isFull<Form extends BetaForm>(forms: Pick<TargetForms<Form>, 'learnedOf'>, target: Target): boolean {
   return forms.learnedOf(target).filter((field) => field.startsWith(ONE)).length >= LEARNED_MAX
 }
 
@@ -244,18 +277,17 @@ function fields(betas: readonly string[]): readonly string[] {
   return betas.map((beta) => ONE + beta)
 }
 
-/** The request without what the first plan leaves out; if it is rejected in the same way, the next one. */
+/** The request without what errors have named, and without what the plan leaves out. */
 function attempt<Form extends BetaForm>(
   learning: Learning<Form>,
   rejection: Rejection,
-  before: Form,
-  plans: readonly (readonly string[])[],
-): Learned | undefined {
-  const [plan, ...others] = plans
-  if (plan === undefined) return undefined
-  const { provider, forms, api, errorOf = itself } = learning
+  { named, plans, further }: Omit<Progress<Form>, 'form'>,
+  plan: readonly string[],
+): Learned {
+  const { provider, forms, api } = learning
   const { target, organization, error, request } = rejection
-  const lessons = plan.flatMap((field) => betaLesson(field) ?? [])
+  const all = [...named, ...plan]
+  const lessons = all.flatMap((field) => betaLesson(field) ?? [])
   // A group is left out whole for now.
   const whole = lessons.map(({ field, change }) =>
     field.startsWith(ONE)
@@ -267,7 +299,7 @@ function attempt<Form extends BetaForm>(
         )
       : change,
   )
-  const form: Form = Object.assign({ ...before }, ...whole)
+  const form: Form = Object.assign({ ...forms.of(target) }, ...whole)
   const keep = (): Kept | undefined => {
     const body = Buffer.from(request.conversation.arena.bytes).toString('latin1')
     const kept = lessons.flatMap((lesson) => {
@@ -277,15 +309,32 @@ function attempt<Form extends BetaForm>(
     })
     return kept[0]
   }
-  return {
-    ...{ field: plan.join(' '), seen: error.message, keep },
+  const learned: Learned = {
+    ...{ field: all.join(' '), seen: error.message, keep },
     provider: {
       ...provider,
       ...api({ of: () => form }),
-      learn: (next) =>
-        refusesBetas(errorOf(next.error))
-          ? attempt(learning, { ...rejection, error: next.error }, before, others)
-          : undefined,
+      learn: (next) => {
+        const rejected = { ...rejection, error: next.error }
+        const more = learnBetas(learning, rejected, { form, named, plans, further: further + 1 })
+        if (more !== undefined) return more
+        // What the target rejects in this form comes on top of it.
+        const other = learn({ ...learning, forms: formsOf(forms, form) }, rejected)
+        return other && { ...other, first: learned }
+      },
     },
+  }
+  return learned
+}
+
+/** Those of a target whose requests are written so for now. */
+function formsOf<Form extends BetaForm>(forms: Learning<Form>['forms'], form: Form): Learning<Form>['forms'] {
+  return {
+    of: () => form,
+    follows: () => false,
+    without: () => form,
+    reportsUsage: (target) => forms.reportsUsage(target),
+    learnedOf: (target) => forms.learnedOf(target),
+    add: (target, lesson, organization, seen) => forms.add(target, lesson, organization, seen),
   }
 }

@@ -4,12 +4,12 @@ import type { ChatRequest } from '../../core/chat-request.ts'
 import { THINKING_LESSONS } from '../claude-thinking.ts'
 import { claudeThinking } from '../efforts.ts'
 import { googleResponseError } from '../google-error.ts'
-import { learn, type RequestApi, TargetForms } from '../learned-form.ts'
+import { type RequestApi, TargetForms } from '../learned-form.ts'
 import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { smallestChat } from '../smallest-chat.ts'
 import { vertexHeaders, vertexModel, vertexModels } from '../vertex-address.ts'
 import { anthropic } from './anthropic.ts'
-import { acceptBetas, betaLesson, learnBetas } from './refused-betas.ts'
+import { acceptBetas, betaLesson, learnWithBetas } from './refused-betas.ts'
 import {
   claudeLesson,
   countRequest,
@@ -58,8 +58,7 @@ export const vertexClaude: Provider = {
   ...anthropic,
   ...vertexApi(forms),
   learn: (rejection) =>
-    learnBetas({ provider: vertexClaude, forms, api: vertexApi }, rejection) ??
-    learn(
+    learnWithBetas(
       {
         ...{ provider: vertexClaude, forms, api: vertexApi },
         lessonOf: ({ error, request }, form) => claudeLesson(error, request, form),

@@ -82,6 +82,8 @@ const OWN_FIELDS = {
 const TEXT = { type: 'text', text: 'x' }
 const IMAGE = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'aGk=' } }
 const TOOL = { name: 'find', description: 'd', input_schema: { type: 'object', properties: {} } }
+const REFERENCE = { type: 'tool_reference', tool_name: 'find' }
+const FOUND = { type: 'tool_result', tool_use_id: 'toolu_1', content: [REFERENCE] }
 const ephemeral = { type: 'ephemeral', scope: 'global' }
 
 interface Asked {
@@ -165,6 +167,23 @@ describe('a request', () => {
       [{ messages: [{ role: 'user', content: 'x', timeout: 1 }] }, 'messages[0].timeout'],
       [{ system: [{ ...TEXT, fallbacks: [] }] }, 'system[0].fallbacks'],
       [{ messages: [{ role: 'user', content: [{ ...IMAGE, timeout: 1 }] }] }, 'messages[0].content[0].timeout'],
+      [
+        { messages: [{ role: 'user', content: [{ ...IMAGE, source: { ...IMAGE.source, api_key: 'k' } }] }] },
+        'messages[0].content[0].source.api_key',
+      ],
+      [{ messages: [{ role: 'user', content: [], odd: [{ timeout: 1 }] }] }, 'messages[0].odd[0].timeout'],
+      [
+        { messages: [{ role: 'user', content: [{ type: 'odd', a: [{ b: { base_url: 'x' } }] }] }] },
+        'messages[0].content[0].a[0].b.base_url',
+      ],
+      [
+        { system: [{ ...TEXT, cache_control: { type: 'ephemeral', api_key: 'k' } }] },
+        'system[0].cache_control.api_key',
+      ],
+      [
+        { messages: [{ role: 'user', content: [{ ...FOUND, content: [{ ...REFERENCE, x: { timeout: 1 } }] }] }] },
+        'messages[0].content[0].content[0].x.timeout',
+      ],
     ] as const) {
       const { answer, calls } = await sent({ model: 'claude', messages: MESSAGES, ...body })
       expect([answer.status, JSON.parse(answer.text).error.param, calls]).toEqual([400, param, 0])
@@ -208,6 +227,28 @@ const BODIES: Readonly<Record<string, object>> = {
             tool_use_id: 'toolu_1',
             content: [{ type: 'tool_reference', tool_name: 'find' }],
             cache_control: ephemeral,
+          },
+        ],
+      },
+    ],
+  },
+  'results of a search': {
+    tools: [TOOL],
+    messages: [
+      { role: 'user', content: 'x' },
+      // The names of its arguments are the caller's own.
+      {
+        role: 'assistant',
+        content: [{ type: 'tool_use', id: 'toolu_1', name: 'find', input: { timeout: 1 }, caller: {} }],
+      },
+      {
+        role: 'user',
+        content: [
+          {
+            ...{ type: 'tool_result', tool_use_id: 'toolu_1' },
+            content: [
+              { type: 'search_result', source: 's', title: 't', content: [TEXT], citations: { enabled: true } },
+            ],
           },
         ],
       },

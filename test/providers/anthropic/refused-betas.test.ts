@@ -66,7 +66,7 @@ class Provided {
       const learned = provider.learn?.({ error, target: this.target, request, organization, sentMs: performance.now() })
       if (learned === undefined) return undefined
       provider = learned.provider
-      keep = () => learned.keep()
+      keep = () => [learned.first?.keep(), learned.keep()]
     }
   }
 }
@@ -140,6 +140,32 @@ describe.each([
       expect(provided.ask(all)?.betas.filter((beta) => bad.includes(beta))).toEqual([])
       expect(provided.requests - 1).toBeLessThanOrEqual(4)
     }
+  })
+
+  test('several that errors name one after another are left out by four further requests, and stay so', () => {
+    const bad = ['a', 'c', 'e', 'g'].map(DATED)
+    const oneByOne: Judge = (sent) => naming(...sent.betas.filter((beta) => bad.includes(beta)).slice(0, 1))(sent)
+    const provided = new Provided(provider, oneByOne)
+    const good = BETAS.filter((beta) => !bad.includes(beta))
+    expect([provided.ask(BETAS)?.betas, provided.requests]).toEqual([good, 5])
+    expect([provided.ask(BETAS)?.betas, provided.requests]).toEqual([good, 1])
+    const five = new Provided(provider, (sent) => naming(...sent.betas.slice(0, 1))(sent))
+    expect([five.ask(BETAS.slice(0, 5)), five.requests]).toEqual([undefined, 5])
+  })
+
+  test('a beta that is named, one that is not, a member and a setting', () => {
+    const judge: Judge = (sent) =>
+      naming(DATED('c'))(sent) ??
+      ('context_management' in sent.body ? 'context_management: Extra inputs are not permitted' : undefined) ??
+      nameless(DATED('a'))(sent) ??
+      ('temperature' in sent.body ? '`temperature` is deprecated for this model.' : undefined)
+    const provided = new Provided(provider, judge)
+    const body = { context_management: EDITS, temperature: 0.5 }
+    const betas = ['a', 'b', 'c', 'd'].map(DATED)
+    expect(provided.ask(['context-management-2025-06-27', ...betas], body)?.betas).toEqual([DATED('d')])
+    expect(provided.requests).toBe(5)
+    expect(provided.ask(betas, { temperature: 0.5 })).toMatchObject({ betas: [DATED('b'), DATED('d')] })
+    expect(provided.requests).toBe(1)
   })
 
   test('a beta goes with its fields and tools', () => {
