@@ -55,6 +55,8 @@ function calendarOf(timeZone: string): Calendar {
 class Calendar {
   private readonly last = new Map<CalendarWindow, CalendarPeriod>()
   private readonly format: Intl.DateTimeFormat
+  /** Most organisations' zone. */
+  private readonly isUtc: boolean
 
   constructor(timeZone: string) {
     this.format = new Intl.DateTimeFormat('en-US', {
@@ -68,6 +70,7 @@ class Calendar {
       minute: 'numeric',
       second: 'numeric',
     })
+    this.isUtc = this.format.resolvedOptions().timeZone === 'UTC'
   }
 
   windowAt(window: CalendarWindow, at: number): CalendarPeriod {
@@ -111,6 +114,7 @@ class Calendar {
 
   /** How far the zone's clock is ahead of UTC at a time, in milliseconds. */
   private offsetAt(ms: number): number {
+    if (this.isUtc) return 0
     const field: Record<string, number> = {}
     for (const { type, value } of this.format.formatToParts(ms)) field[type] = Number(value)
     const { year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0 } = field
