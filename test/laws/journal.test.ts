@@ -36,7 +36,7 @@ import {
 import { type Account, noCharge } from '../../src/ledger/ledger.ts'
 import { Random, randomSeed } from '../ledger/random.ts'
 
-const HISTORIES = Number(process.env['WEIR_JOURNAL_HISTORIES'] ?? 12)
+const HISTORIES = Number(process.env['WEIR_JOURNAL_HISTORIES'] ?? 8)
 const STEPS = 120
 const ROTATE_BYTES = 2500
 const SECTOR = 64

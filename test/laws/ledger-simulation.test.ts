@@ -8,7 +8,7 @@ import { expect, test } from 'bun:test'
 import { randomSeed } from '../ledger/random.ts'
 import { simulate } from '../ledger/simulation/run.ts'
 
-const REQUESTS = Number(process.env['WEIR_SIMULATED_REQUESTS'] ?? 100_000)
+const REQUESTS = Number(process.env['WEIR_SIMULATED_REQUESTS'] ?? 40_000)
 const A_WORLD = 1000
 /** In one of this many worlds a gateway is away. */
 const AWAY_IN = 3

@@ -9,7 +9,7 @@ import { runHistory, type UsageMeter } from '../ledger/history.ts'
 import { Random, randomSeed } from '../ledger/random.ts'
 import { subjects } from '../ledger/subject.ts'
 
-const HISTORIES = Number(process.env['WEIR_LAW_HISTORIES'] ?? 320)
+const HISTORIES = Number(process.env['WEIR_LAW_HISTORIES'] ?? 160)
 
 for (const subject of subjects()) {
   describe(`the store in ${subject.name}`, () => {
@@ -34,6 +34,6 @@ for (const subject of subjects()) {
           .join(', '),
       )
       expect(tally.operations).toBe(HISTORIES * 100)
-    }, 300_000)
+    }, 900_000)
   })
 }
