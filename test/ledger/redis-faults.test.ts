@@ -372,7 +372,7 @@ test('the permissions of the documentation are enough for ledger and keys', asyn
   const looked = Promise.withResolvers<void>()
   const [watched, alarmed] = [{ kind: 'single', url } as const, () => {}]
   const callbacks = {
-    looked: () => looked.resolve(),
+    measured: () => looked.resolve(),
     ...{ alarmed, calmed: alarmed, timely: () => {} },
     ahead: () => {},
     undurable: () => {},

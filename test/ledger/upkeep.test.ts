@@ -34,12 +34,12 @@ async function fill(client: Redis, organization: string, count: number): Promise
 }
 
 function upkeepOf(server: RedisServer, configured: readonly string[] = []) {
-  const looked: (readonly Size[])[] = []
+  const measured: number[] = []
   const alarms: Size[] = []
   const calms: Size[] = []
   const upkeep = new Upkeep(server.client(), {
     isConfigured: (_, key) => configured.includes(key),
-    looked: (sizes) => looked.push(sizes),
+    measured: (fields) => measured.push(fields),
     alarmed: (size) => alarms.push(size),
     denied: () => {},
     calmed: (size) => calms.push(size),
@@ -49,21 +49,18 @@ function upkeepOf(server: RedisServer, configured: readonly string[] = []) {
     keepAuditMs: 1e9,
   })
   open.push(upkeep)
-  return { upkeep, looked, alarms, calms }
+  return { upkeep, measured, alarms, calms }
 }
 
 test('foreign data under the keys of one organisation does not keep others from being checked', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
-  const { upkeep, looked, alarms } = upkeepOf(server)
+  const { upkeep, measured, alarms } = upkeepOf(server)
   await client.sadd(ORGANIZATIONS_KEY, 'foreign')
   await client.set(redisKey('foreign', 'scopes'), 'x')
   await fill(client, 'many', FIELDS_ALARM)
   await upkeep.look()
-  expect([looked, alarms]).toEqual([
-    [[{ organization: 'many', fields: FIELDS_ALARM }]],
-    [{ organization: 'many', fields: FIELDS_ALARM }],
-  ])
+  expect([measured, alarms]).toEqual([[FIELDS_ALARM], [{ organization: 'many', fields: FIELDS_ALARM }]])
   client.disconnect()
 })
 
@@ -80,7 +77,7 @@ test.each([
       {
         isConfigured: () => false,
         keepAuditMs: 1e9,
-        looked: () => looked.resolve(),
+        measured: () => looked.resolve(),
         alarmed: () => {},
         denied: () => {},
         ahead: () => {},
@@ -110,7 +107,7 @@ test('a server that denies the check is reported', async () => {
   const place = { kind: 'single', url: server.socket } as const
   const none = () => {}
   const callbacks = {
-    looked: none,
+    measured: none,
     alarmed: none,
     calmed: none,
     ahead: none,
@@ -125,23 +122,24 @@ test('a server that denies the check is reported', async () => {
 test('the alarm is raised at the limit, for that organisation only, and once until it was below again', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
-  const { upkeep, looked, alarms, calms } = upkeepOf(server)
+  const { upkeep, measured, alarms, calms } = upkeepOf(server)
   await upkeep.look()
-  expect([looked, alarms]).toEqual([[[]], []])
+  expect([measured, alarms]).toEqual([[0], []])
   await fill(client, 'many', FIELDS_ALARM - 1)
-  // Known before the next check.
-  await upkeep.measure()
-  expect(looked.at(-1)).toEqual([{ organization: 'many', fields: FIELDS_ALARM - 1 }])
+  // Known before the next check, and to the other nodes without a look of their own.
+  await upkeep.trim()
+  const other = upkeepOf(server)
+  await client.config('RESETSTAT')
+  await other.upkeep.trim()
+  expect(await client.info('commandstats')).not.toContain('cmdstat_hlen')
+  expect([measured.at(-1), other.measured]).toEqual([FIELDS_ALARM - 1, [FIELDS_ALARM - 1]])
   await fill(client, 'few', 3)
   await upkeep.look()
   expect(alarms).toEqual([])
   await client.hset(redisKey('many', 'scopes'), 'kone-more', 'x')
   for (let i = 0; i < 3; i++) await upkeep.look()
   expect(alarms).toEqual([{ organization: 'many', fields: FIELDS_ALARM }])
-  expect(looked.at(-1)).toEqual([
-    { organization: 'few', fields: 3 },
-    { organization: 'many', fields: FIELDS_ALARM },
-  ])
+  expect(measured.at(-1)).toBe(FIELDS_ALARM)
   await client.hdel(redisKey('many', 'scopes'), 'kone-more')
   for (let i = 0; i < 2; i++) await upkeep.look()
   expect(calms).toEqual([{ organization: 'many', fields: FIELDS_ALARM - 1 }])

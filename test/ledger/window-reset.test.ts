@@ -72,7 +72,7 @@ test('windows in Redis are set back to today', async () => {
   const upkeep = new Upkeep(client, {
     isConfigured: () => false,
     keepAuditMs: 1e9,
-    looked: none,
+    measured: none,
     alarmed: none,
     calmed: none,
     timely: (organization) => timely.push(organization),

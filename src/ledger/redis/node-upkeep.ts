@@ -31,16 +31,18 @@ export class NodeUpkeep {
     private readonly delivery: SettlementSender,
     private readonly health: NodeHealth,
     time: Time,
-    organizations: ReadonlySet<string>,
     /** True for one of the processes that share the outbox: it sweeps over all organisations. */
     isKeeper: boolean,
   ) {
     link.onReady(() => this.reconnected())
     link.onLost(() => restoration.doubt(link.lostMs))
     const sweep = new OrganizationSweep(link, outbox, restoration)
-    const runSweep = () => sweep.run(organizations).catch(() => undefined)
-    link.onEmptied(runSweep)
-    this.stops = [time.every(BEAT_MS, () => this.beat()), ...(isKeeper ? [time.every(SWEEP_MS, runSweep)] : [])]
+    const runSweep = (isFull: boolean) => sweep.run(isFull).catch(() => undefined)
+    link.onEmptied(() => runSweep(true))
+    this.stops = [
+      time.every(BEAT_MS, () => this.beat()),
+      ...(isKeeper ? [time.every(SWEEP_MS, () => runSweep(false))] : []),
+    ]
     this.compareDoubted()
   }
 

@@ -133,18 +133,8 @@ export class RedisLedger implements Ledger {
     this.restoration = new Restoration(link.store, outbox, link.epochs, register, entered, time.now())
     this.delivery = new SettlementSender(link, outbox, this.restoration)
     for (const organization of this.restoration.organizations()) this.organizations.add(organization)
-    const { restoration, cancellations, delivery, ownHealth, organizations } = this
-    this.upkeep = new NodeUpkeep(
-      link,
-      outbox,
-      restoration,
-      cancellations,
-      delivery,
-      ownHealth,
-      time,
-      organizations,
-      isKeeper,
-    )
+    const { restoration, cancellations, delivery, ownHealth } = this
+    this.upkeep = new NodeUpkeep(link, outbox, restoration, cancellations, delivery, ownHealth, time, isKeeper)
   }
 
   /**

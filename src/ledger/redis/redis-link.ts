@@ -15,9 +15,9 @@ import { type NodeHome, NodeLease } from './node-lease.ts'
 import { Epochs } from './protocol/epochs.ts'
 import type { Link, Surveyed } from './protocol/link.ts'
 import { checkDataVersion, noteDataVersion } from './store/data-version.ts'
-import { ORGANIZATIONS_KEY, redisKey } from './store/redis-keys.ts'
+import { ORGANIZATIONS_KEY, OVERDUE_TURN_KEY, redisKey } from './store/redis-keys.ts'
 import { RedisStore } from './store/redis-store.ts'
-import { survey } from './store/survey.ts'
+import { overdue, survey } from './store/survey.ts'
 
 /** How long a start waits for Redis before it also looks for the reason why Redis does not reply. */
 const START_WAIT_MS = 500
@@ -25,6 +25,8 @@ const START_WAIT_MS = 500
 const START_DIAGNOSE_MS = 500
 /** How long a PING may take, whatever `timeout_ms` allows a command: readiness probes have short timeouts. */
 const PING_MS = 250
+/** Nodes look for overdue reservations every 30 s, each at its own time. */
+const OVERDUE_TURN_MS = 25_000
 /** No real organisation: its keys are accessed to check our permissions. */
 const PROBED = 'weir'
 /**
@@ -126,6 +128,11 @@ export class RedisLink implements Link {
 
   survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]> {
     return survey(this.other, organizations, node)
+  }
+
+  async overdue(): Promise<readonly string[]> {
+    const isTurn = (await this.other.set(OVERDUE_TURN_KEY, '1', 'PX', OVERDUE_TURN_MS, 'NX')) === 'OK'
+    return isTurn ? await overdue(this.other, await this.other.smembers(ORGANIZATIONS_KEY)) : []
   }
 
   async register(organization: string): Promise<void> {

@@ -20,7 +20,7 @@ export function workerUpkeep(
 ): Promise<() => void> {
   return beginUpkeep(config, {
     isConfigured: (organization, key) => service.isConfigured(organization, key),
-    looked: (sizes) => sendFields(Math.max(0, ...sizes.map(({ fields }) => fields))),
+    measured: sendFields,
     ahead: (organization) => logEvent(logger, 'ledger.window_ahead', { organization, advice: AHEAD_ADVICE }),
     timely: (organization) => logEvent(logger, 'ledger.window_recovered', { organization }),
     calmed: ({ organization, fields }) => logEvent(logger, 'ledger.fields_recovered', { organization, fields }),

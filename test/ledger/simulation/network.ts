@@ -90,6 +90,10 @@ export class SimulatedLink implements Link {
     return this.call(() => organizations.map((organization) => this.server.survey(organization, node)))
   }
 
+  overdue(): Promise<readonly string[]> {
+    return this.call(() => (this.server.takeTurn() ? ['acme'] : []))
+  }
+
   onReady(listener: () => void): void {
     this.listener = listener
   }

@@ -71,6 +71,7 @@ export class Server {
   isUp = true
   readonly charges: Charged[] = []
   private store: CounterStore
+  private turnEndMs = 0
   private readonly epoch = new Map<string, number>()
   private readonly nodes = new Map<string, Omit<Entered, 'isLegacy' | 'wasEmpty'>>()
   private readonly figures = new Map<string, UsageFigures>()
@@ -131,11 +132,18 @@ export class Server {
     return { ...entered, isLegacy: false, sums: this.sums.get(node), wasEmpty }
   }
 
+  /** Whether no node has looked for overdue reservations for nearly half a minute. */
+  takeTurn(): boolean {
+    if (this.world.nowMs < this.turnEndMs) return false
+    this.turnEndMs = this.world.nowMs + 25_000
+    return true
+  }
+
   survey(organization: string, node: string): Surveyed {
     const epoch = this.epoch.get('') ?? 0
     const record = this.nodes.get(node)
     const [isWhole, requests] = record?.epoch === epoch ? [record.given === 'all', record.requests] : [false, 0]
-    return { organization, isOverdue: true, epoch, isWhole, requests }
+    return { organization, epoch, isWhole, requests }
   }
 
   figuresOfNode(node: string, places: readonly UsagePlace[]): NodeFigures {

@@ -1,10 +1,9 @@
--- Reads the state of many organisations in one call: whether a reservation is overdue, and which figures of a node
--- Redis has.
+-- Reads in one call which figures of a node Redis has, for many organisations.
 --
--- keys: for each organisation scopes deadlines nodes ends
+-- keys: for each organisation scopes nodes
 -- arguments: node
--- Returns four texts for each: overdue epoch given requests (given: as `enter` returns it; -2: Redis has nothing of the
--- node in this epoch, or the keys cannot be read)
+-- Returns three texts for each: epoch given requests (given: as `enter` returns it; -2: Redis has nothing of the node
+-- in this epoch, or the keys cannot be read)
 
 local UNREAD = -2
 local node = ARGV[1]
@@ -20,19 +19,11 @@ local function text(value)
   reply[#reply + 1] = string.format('%.0f', value)
 end
 
--- Counters of budgets are looked at only if one of the organisations has any: one command for all.
-local ends = {}
-for i = 4, #KEYS, 4 do ends[#ends + 1] = KEYS[i] end
-local has_counters = #ends > 0 and redis.call('EXISTS', unpack(ends)) > 0
-
-for i = 1, #KEYS, 4 do
-  local due = read('ZRANGEBYSCORE', KEYS[i + 1], '-inf', now, 'LIMIT', 0, 1)
-  if has_counters and due and #due == 0 then due = read('ZRANGEBYSCORE', KEYS[i + 3], '-inf', now, 'LIMIT', 0, 1) end
+for i = 1, #KEYS, 2 do
   local epoch = tonumber(read('HGET', KEYS[i], 'epoch') or 0)
-  local packed = read('HGET', KEYS[i + 2], node)
+  local packed = read('HGET', KEYS[i + 1], node)
   local record = packed and cmsgpack.unpack(packed) or {}
   local isIn = (record[1] == VERSION or record[1] == SUMS_VERSION) and record[NODE_EPOCH] == epoch
-  text((not due or #due > 0) and 1 or 0)
   text(epoch)
   text(isIn and record[NODE_GIVEN] or UNREAD)
   text(isIn and record[NODE_REQUESTS] or 0)

@@ -1,7 +1,7 @@
 /**
  * Maintenance in Redis. Once an hour it deletes the figures of keys that were revoked or have expired, folds old usage
- * and looks for budget windows ahead of the clock; once a minute it measures the size of each organisation and trims
- * audit trails. It deletes no organisation's spending and no key that may still be used.
+ * and looks for budget windows ahead of the clock. Once a minute one of the nodes measures the size of each organisation,
+ * for all, and trims audit trails. It deletes no organisation's spending and no key that may still be used.
  */
 
 import type { RedisConfig } from '../../../core/redis-config.ts'
@@ -12,7 +12,7 @@ import { accessProblem, isPermanent } from '../../../redis/redis-errors.ts'
 import { durabilityWarning } from '../../../redis/server-check.ts'
 import { dayOf } from '../../window.ts'
 import { isAhead } from '../../window-reset.ts'
-import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-keys.ts'
+import { FIELDS_KEY, ORGANIZATIONS_KEY, redisKey, UPKEEP_TURN_KEY } from '../store/redis-keys.ts'
 import { RedisStore } from '../store/redis-store.ts'
 import { AuditRetention } from './audit-retention.ts'
 import { foldUsage } from './usage-folding.ts'
@@ -25,6 +25,8 @@ export const FIELDS_ALARM = 50_000
 const FIELDS_SWEPT = 1000
 const LOOK_MS = 3_600_000
 const TRIM_MS = 60_000
+/** Nodes come at different times of the minute. */
+const TURN_MS = 55_000
 /** Organisations that are measured at once. */
 const AT_ONCE = 200
 /** The pause after a failed check. */
@@ -41,8 +43,8 @@ export interface Size {
 export interface UpkeepOptions {
   /** True if a key of the configuration has this id: then the figures are not those of the revoked key alone. */
   readonly isConfigured: (organization: string, key: string) => boolean
-  /** Called at each check, and once a minute, with every organisation's size. */
-  readonly looked: (sizes: readonly Size[]) => void
+  /** Called at each check, and once a minute, with the fields of the largest organisation. */
+  readonly measured: (fields: number) => void
   /** Called when an organisation has too many fields; again only after it had fewer. */
   readonly alarmed: (size: Size) => void
   /** Called when an organisation that had too many fields has fewer. */
@@ -123,7 +125,7 @@ export class Upkeep {
     // Once a day is enough: usage is folded by day.
     if (today !== this.folded) await foldUsage(this.client, this.store, today)
     this.folded = today
-    this.options.looked(sizes)
+    this.options.measured(largestOf(sizes))
     for (const size of sizes) this.judge(size)
     for (const { organization } of sizes) {
       await this.judgeWindows(organization).catch((error) => {
@@ -133,9 +135,17 @@ export class Upkeep {
     }
   }
 
-  /** The sizes alone. At the first check a new Redis has no organisation, and the next one is an hour later. */
-  async measure(): Promise<void> {
-    this.options.looked(await this.sizes(await this.client.smembers(ORGANIZATIONS_KEY)))
+  /** What is done once a minute, by one of the nodes; the others read what it measured. */
+  async trim(): Promise<void> {
+    const { client } = this
+    if ((await client.set(UPKEEP_TURN_KEY, '1', 'PX', TURN_MS, 'NX')) === 'OK') {
+      await this.retention.trim((this.options.now ?? Date.now)())
+      // At the first check a new Redis has no organisation, and the next one is an hour later.
+      const fields = largestOf(await this.sizes(await client.smembers(ORGANIZATIONS_KEY)))
+      await client.set(FIELDS_KEY, fields, 'PX', 3 * TRIM_MS)
+    }
+    const fields = await client.get(FIELDS_KEY)
+    if (fields !== null) this.options.measured(Number(fields))
   }
 
   private async judgeWindows(organization: string): Promise<void> {
@@ -208,8 +218,7 @@ export class Upkeep {
   private trimLater(ms: number): void {
     this.trimming = setTimeout(async () => {
       // If Redis does not answer, the ledger reports it.
-      await this.retention.trim((this.options.now ?? Date.now)()).catch((error: unknown) => this.deny(error))
-      await this.measure().catch((error: unknown) => this.deny(error))
+      await this.trim().catch((error: unknown) => this.deny(error))
       if (!this.closed) this.trimLater(TRIM_MS)
     }, ms)
     this.trimming.unref()
@@ -222,6 +231,10 @@ export class Upkeep {
     this.denial = denial
     return denial
   }
+}
+
+function largestOf(sizes: readonly Size[]): number {
+  return sizes.reduce((most, { fields }) => Math.max(most, fields), 0)
 }
 
 /** As in `store.lua`. */

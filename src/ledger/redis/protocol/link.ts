@@ -7,8 +7,6 @@ import type { Epochs, RecoverableStore } from './epochs.ts'
 /** What a survey found of an organisation. */
 export interface Surveyed {
   readonly organization: string
-  /** A reservation is overdue, or the keys cannot be read. */
-  readonly isOverdue: boolean
   readonly epoch: number
   /** The node has given everything back to this epoch. */
   readonly isWhole: boolean
@@ -59,8 +57,13 @@ export interface Link {
    * have lost data, too.
    */
   onEmptied(listener: () => void): void
-  /** The state of organisations, and what Redis has of a node in each. Changes nothing. */
+  /** What Redis has of a node in organisations. Changes nothing. */
   survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]>
+  /**
+   * Organisations of all nodes with an overdue reservation, or whose keys cannot be read. Only one node looks in each
+   * half minute: none for the others.
+   */
+  overdue(): Promise<readonly string[]>
   /** Adds an organisation to the set that readers of all organisations use. */
   register(organization: string): Promise<void>
   close(): void

@@ -9,6 +9,13 @@ export const ORGANIZATIONS_KEY = 'weir:organizations'
  */
 export const SEEN_KEY = 'weir:nodes'
 
+/** Held by the node that has just looked for overdue reservations in all organisations. */
+export const OVERDUE_TURN_KEY = 'weir:overdue-turn'
+
+/** Held by the node that has just trimmed and measured all organisations, and the fields of the largest one. */
+export const UPKEEP_TURN_KEY = 'weir:upkeep-turn'
+export const FIELDS_KEY = 'weir:fields'
+
 /** The name of one of an organisation's keys. The id is encoded so that its braces cannot end the hash tag. */
 export function redisKey(organization: string, key: string): string {
   return `${tagOf(organization)}:${key}`
