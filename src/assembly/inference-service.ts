@@ -6,6 +6,7 @@ import { Rooms } from '../capacity/rooms.ts'
 import { PRIORITIES, WaitQueue } from '../capacity/wait-queue.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
+import { slowTicker } from '../core/ticker.ts'
 import { Affinity, type Place } from '../gateway/affinity.ts'
 import { BodyMemory } from '../gateway/body-memory.ts'
 import { Breaker, type Rest, type TargetTimes } from '../gateway/breaker.ts'
@@ -167,7 +168,7 @@ export class InferenceService {
     this.state = {
       current: buildEdgeParts(config, adapters, this.lasting(this.stores)),
       inFlight: new InFlight(),
-      bodies: new BodyMemory(config.listen.bodyBytes),
+      bodies: new BodyMemory(config.listen.bodyBytes, () => this.queue.shed()),
       log: logged,
       anonymous: new AnonymousLog(logged, (omitted) => logEvent(logger, 'requests.omitted', { ...omitted })),
       tagCounts: new TagCounts({
@@ -216,6 +217,8 @@ export class InferenceService {
   private useCapacity({ capacity, models, workers }: Config): void {
     // Without limits and without a queue, requests do not look for room.
     const targets = capacity === undefined ? [] : models.flatMap((model) => model.targets)
+    if (capacity === undefined) slowTicker.remove(this.queue.strain)
+    else slowTicker.add(this.queue.strain)
     this.rooms.use(capacity ?? { providers: {}, targets: [] }, targets, workers)
   }
 

@@ -16,6 +16,8 @@ export class Held {
   running = 0
   /** Before this time nothing is free (`performance.now()`). */
   emptyUntilMs = 0
+  /** When what was lacking comes back by itself, as far as it is known. */
+  freeMs = 0
   /** What was left of the limit when this process last asked, from 0 to 1, and when. */
   left = 1
   leftMs = 0

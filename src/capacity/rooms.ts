@@ -65,12 +65,20 @@ export class TargetRoom {
     return this.waitMs(demand) > 0 ? undefined : this.enterLater(demand, isLow)
   }
 
-  /** How long nothing is free of what a request lacks. */
+  /** For how long it is in vain to ask for what a request lacks. */
   waitMs(demand: Demand): number {
+    return this.longest(demand, ({ emptyUntilMs }) => emptyUntilMs)
+  }
+
+  /** After how long what a request lacks comes back by itself. */
+  untilFreeMs(demand: Demand): number {
+    return this.longest(demand, ({ freeMs }) => freeMs)
+  }
+
+  private longest(demand: Demand, endOf: (held: Held) => number): number {
     const nowMs = performance.now()
     let ms = 0
-    for (const { meter, spare, emptyUntilMs } of this.held)
-      if (amountOf(meter, demand) > spare) ms = Math.max(ms, emptyUntilMs - nowMs)
+    for (const held of this.held) if (amountOf(held.meter, demand) > held.spare) ms = Math.max(ms, endOf(held) - nowMs)
     return ms
   }
 
@@ -190,8 +198,10 @@ export class TargetRoom {
         held.emptyUntilMs = 0
         // Nothing for requests to come: they ask when they are there.
         if (first === undefined && (taken.granted[i] ?? 0) === 0) held.emptyUntilMs = nowMs + 1
-      } else if ((asks[i]?.need ?? 0) > 0)
+      } else if ((asks[i]?.need ?? 0) > 0) {
+        held.freeMs = nowMs + taken.waitMs
         held.emptyUntilMs = nowMs + Math.min(Math.max(taken.waitMs, RETRY_MS_MIN), RETRY_MS_MAX)
+      }
     })
   }
 

@@ -1,10 +1,10 @@
 /**
  * Requests that wait because no candidate of theirs has room: who comes next, how long each waits, and who is turned
- * away if too many wait. The upper class comes first but for every tenth turn; within a class organisations take turns
- * by their weights, and the keys of an organisation alike.
+ * away if too many wait, or if the worker is short of memory or CPU time. The upper class comes first but for every
+ * tenth turn; within a class organisations take turns by their weights, and the keys of an organisation alike.
  */
 
-import { type Ticking, ticker } from '../core/ticker.ts'
+import { SLOW_PERIOD_MS, type Ticking, ticker } from '../core/ticker.ts'
 import type { RoomListener } from './rooms.ts'
 
 export const PRIORITIES = ['interactive', 'batch'] as const
@@ -12,6 +12,10 @@ export type Priority = (typeof PRIORITIES)[number]
 
 /** Of the turns while both wait, the lower class has one of so many. */
 const LOW_TURNS = 10
+
+/** An event loop that is later than this so many times in a row lacks CPU time; a large request delays one tick. */
+const LATE_MS = 250
+const LATE_TICKS = 3
 
 /** A request that waits. */
 export interface Waiting {
@@ -79,8 +83,25 @@ interface QueueFigures {
   shed(priority: Priority): void
 }
 
+/** Whether a worker is short of CPU time, on the slow ticker. */
+class CpuStrain implements Ticking {
+  place = -1
+  private tickedMs = Number.POSITIVE_INFINITY
+  private late = 0
+
+  tick(nowMs: number): void {
+    this.late = nowMs - this.tickedMs >= SLOW_PERIOD_MS + LATE_MS ? this.late + 1 : 0
+    this.tickedMs = nowMs
+  }
+
+  get isShort(): boolean {
+    return this.late >= LATE_TICKS
+  }
+}
+
 export class WaitQueue implements Ticking, RoomListener {
   place = -1
+  readonly strain = new CpuStrain()
   private readonly groups = new Map<string, Group>()
   private readonly since = new Map<Waiting, number>()
   /** By class and organisation: how much it has had, in turns over its weight. */
@@ -101,9 +122,16 @@ export class WaitQueue implements Ticking, RoomListener {
     return this.since.size
   }
 
+  /** Whether a request that arrives is turned away, for those of the upper class. */
+  refuses(priority: Priority): boolean {
+    if (priority !== 'batch' || !this.strain.isShort) return false
+    this.figures.shed(priority)
+    return true
+  }
+
   /** False if the queue is full, and none of a lower class waits in it. `most`: how many may wait. */
   add(waiting: Waiting, most: number): boolean {
-    if (this.size >= most && !this.shedFor(waiting)) {
+    if (this.size >= most && (waiting.priority === 'batch' || !this.shed())) {
       this.figures.shed(waiting.priority)
       return false
     }
@@ -119,6 +147,17 @@ export class WaitQueue implements Ticking, RoomListener {
     this.counts[waiting.priority]++
     this.since.set(waiting, performance.now())
     if (this.place === -1) ticker.add(this)
+    return true
+  }
+
+  /** Turns away the last of the lower class, for one of the upper class. False if none waits. */
+  shed(): boolean {
+    if (this.counts.batch === 0) return false
+    const last = [...this.since.keys()].findLast((each) => each.priority === 'batch')
+    if (last === undefined) return false
+    this.remove(last, false)
+    this.figures.shed('batch')
+    last.gaveUp(true)
     return true
   }
 
@@ -214,16 +253,5 @@ export class WaitQueue implements Ticking, RoomListener {
   private forget(priority: Priority): void {
     for (const name of this.had.keys()) if (name.startsWith(`${priority} `)) this.had.delete(name)
     this.virtual[priority] = 0
-  }
-
-  /** Turns away the last of the lower class for one of the upper class. */
-  private shedFor({ priority }: Waiting): boolean {
-    if (priority === 'batch' || this.counts.batch === 0) return false
-    const last = [...this.since.keys()].findLast((each) => each.priority === 'batch')
-    if (last === undefined) return false
-    this.remove(last, false)
-    this.figures.shed('batch')
-    last.gaveUp(true)
-    return true
   }
 }

@@ -6,6 +6,7 @@
 import type { Key } from '../catalog/catalog.ts'
 import type { Candidate, Resolution } from '../catalog/resolve.ts'
 import type { CallerError } from '../core/caller-error.ts'
+import { MINUTE_MS } from '../core/durations.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { Learned } from '../providers/provider.ts'
 import { conceal } from '../providers/scrub.ts'
@@ -87,7 +88,13 @@ export class AttemptRecord implements RestListener {
   /** It has no room for the request for so long. */
   lacksRoom(candidate: Candidate, waitMs: number): void {
     this.route?.add(candidate, 'full')
-    const rest = { restMs: waitMs, rests: 1, asked: true, reason: 'rate_limited', probing: false } as const
+    this.stillLacksRoom(candidate, waitMs)
+  }
+
+  /** The same after it was waited for. */
+  stillLacksRoom(candidate: Candidate, waitMs: number): void {
+    const restMs = Math.min(waitMs, MINUTE_MS)
+    const rest = { restMs, rests: 1, asked: true, reason: 'rate_limited', probing: false } as const
     this.failures.rested(candidate, { ...candidate.target, ...rest })
   }
 

@@ -29,11 +29,15 @@ export class BodyMemory {
   private readonly organizations = new Map<string, number>()
   private workerBytes = 0
 
-  constructor(private readonly limits: BodyLimits) {}
+  constructor(
+    private readonly limits: BodyLimits,
+    /** Turns away a request that waits, for one that should come first. False if there is none. */
+    private readonly shed: () => boolean = () => false,
+  ) {}
 
-  /** The share of one request. It counts nothing yet. */
-  share(organization: string): BodyShare {
-    return new BodyShare(this, organization)
+  /** The share of one request. It counts nothing yet. `isLow`: no other request makes room for it. */
+  share(organization: string, isLow = false): BodyShare {
+    return new BodyShare(this, organization, isLow)
   }
 
   /** Bytes of memory that are counted at the moment. */
@@ -42,10 +46,10 @@ export class BodyMemory {
   }
 
   /** Throws `CallerError` if the body, which has `held` bytes already, may not grow by `bytes`. */
-  take(organization: string, held: number, bytes: number): void {
+  take(organization: string, held: number, bytes: number, isLow: boolean): void {
     const { organizationBytes, workerBytes } = this.limits
-    const others = this.organizations.get(organization) ?? 0
-    if (others + bytes > organizationBytes) {
+    const others = () => this.organizations.get(organization) ?? 0
+    if (others() + bytes > organizationBytes) {
       const message =
         `The request bodies that organization '${organization}' has in flight would exceed ${organizationBytes} ` +
         'bytes. Send this request again after another one has ended.'
@@ -53,11 +57,12 @@ export class BodyMemory {
     }
     const isSmall = held + bytes <= SMALL_BYTES
     const limit = isSmall ? workerBytes : workerBytes * (1 - SHARE_FOR_SMALL)
-    if (this.workerBytes + COPIES * bytes > limit) {
+    while (this.workerBytes + COPIES * bytes > limit) {
+      if (!isLow && this.shed()) continue
       const message = 'The gateway has no memory left for another request body of this size; try again.'
       throw new CallerError('overloaded', message, { retryAfterSeconds: RETRY_SECONDS })
     }
-    this.organizations.set(organization, others + bytes)
+    this.organizations.set(organization, others() + bytes)
     this.workerBytes += COPIES * bytes
   }
 
@@ -84,6 +89,7 @@ export class BodyShare {
   constructor(
     private readonly memory: BodyMemory,
     private readonly organization: string,
+    private readonly isLow: boolean,
   ) {}
 
   /** So large that each step of the request should have a turn of the event loop of its own. */
@@ -96,7 +102,7 @@ export class BodyShare {
    */
   take(bytes: number): void {
     if (this.copies < COPIES) throw new CallerError('malformed_body', 'The request ended before its body had arrived.')
-    this.memory.take(this.organization, this.bytes, bytes)
+    this.memory.take(this.organization, this.bytes, bytes, this.isLow)
     this.bytes += bytes
   }
 

@@ -5,6 +5,7 @@
 
 import { AUTO, type Key, publicName } from '../catalog/catalog.ts'
 import { type Candidate, candidatesOf, type Exclusion, selectModel } from '../catalog/resolve.ts'
+import { CallerError } from '../core/caller-error.ts'
 import { turn } from '../core/event-loop.ts'
 import { Later, type LaterListener } from '../core/later.ts'
 import { ProviderError } from '../core/provider-error.ts'
@@ -21,7 +22,7 @@ import { type Interruption, interruptedError, type RunningRequest } from './in-f
 import type { Content, ProviderCall, ProviderCallListener } from './provider-call.ts'
 import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
 import { failureOf } from './request-line.ts'
-import { type Capacity, RequestRoom } from './request-room.ts'
+import { type Capacity, type Lacking, RequestRoom } from './request-room.ts'
 import type { ErrorReporter, RequestReservation } from './reservation.ts'
 import { spread } from './spread.ts'
 import type { Work } from './work.ts'
@@ -157,11 +158,19 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
   entered(attempt: Attempt, waitedMs: number): void {
     this.running.runs(NOTHING)
     this.attempts.waited(waitedMs)
-    this.try(attempt)
+    if (!this.isRevoked()) return this.try(attempt)
+    attempt.release()
+    this.endWithError(
+      new CallerError(
+        'unauthenticated',
+        'Incorrect API key provided. It ended while the request waited; send another.',
+      ),
+    )
   }
 
-  gaveUp(): void {
+  gaveUp(lacking: readonly Lacking[]): void {
     this.running.runs(NOTHING)
+    for (const { candidate, waitMs } of lacking) this.attempts.stillLacksRoom(candidate, waitMs)
     this.next()
   }
 

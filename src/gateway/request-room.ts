@@ -40,13 +40,20 @@ interface Full {
   readonly isResting?: boolean
 }
 
+/** A candidate that still has no room. */
+export interface Lacking {
+  readonly candidate: Candidate
+  /** After so long it has room again, as far as it is known. */
+  readonly waitMs: number
+}
+
 /** Hears of candidates that were passed over, and what became of a wait. */
 interface RoomOwner {
   lacksRoom(candidate: Candidate, waitMs: number): void
   /** It waited, and this candidate has room. */
   entered(attempt: Attempt, waitedMs: number): void
   /** No candidate got room in time, or all rest. */
-  gaveUp(): void
+  gaveUp(lacking: readonly Lacking[]): void
 }
 
 export class RequestRoom {
@@ -109,7 +116,7 @@ export class RequestRoom {
   /** Lets the request wait for a candidate that lacked room. Returns what ends the wait; undefined if it must not. */
   wait(): { readonly leave: () => void } | undefined {
     const { capacity, key, full, owner } = this
-    const waitMs = Math.min(capacity.maxWaitMs, key.maxWaitMs ?? Number.POSITIVE_INFINITY)
+    const waitMs = key.maxWaitMs ?? capacity.maxWaitMs
     if (waitMs <= 0 || full.every(({ isResting }) => isResting)) return undefined
     const sinceMs = performance.now()
     this.untilMs ??= sinceMs + waitMs
@@ -132,7 +139,7 @@ export class RequestRoom {
         full.length = 0
         // The queue is not yet done with this turn.
         queueMicrotask(() => {
-          if (attempt === undefined) owner.gaveUp()
+          if (attempt === undefined) owner.gaveUp([])
           else owner.entered(attempt, performance.now() - sinceMs)
         })
         return true
@@ -142,8 +149,14 @@ export class RequestRoom {
       },
       gaveUp: () => {
         count(-1)
-        full.length = 0
-        owner.gaveUp()
+        owner.gaveUp(
+          full.splice(0).map(
+            ({ candidate, room, demand }): Lacking => ({
+              candidate,
+              waitMs: room?.untilFreeMs(demand) ?? 0,
+            }),
+          ),
+        )
       },
     }
     if (!capacity.queue.add(waiting, capacity.maxWaiting)) return undefined
@@ -180,7 +193,7 @@ export class RequestRoom {
     if (grant !== undefined) return new Attempt(full.candidate, permit, isFirst, undefined, grant)
     permit.release()
     this.full.push(full)
-    this.owner.lacksRoom(full.candidate, full.room?.waitMs(full.demand) ?? 0)
+    this.owner.lacksRoom(full.candidate, full.room?.untilFreeMs(full.demand) ?? 0)
     return undefined
   }
 

@@ -192,7 +192,8 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
 
   /**
    * Finds the caller's key, after which the tags are read; from here on the log line names it. `run` is called once the
-   * body has arrived. Throws `CallerError` `unauthenticated`, `multiple_credentials` or `invalid_tags`.
+   * body has arrived. Throws `CallerError` `unauthenticated`, `multiple_credentials`, `invalid_tags`, or `overloaded`
+   * for a request of the lower class while the worker is short of CPU time.
    */
   begin(run: Run): void {
     const { log, parts, head, state } = this
@@ -201,12 +202,18 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
     log.organization = id
     log.key = key.id
     // Nothing waits without limits of a provider, so the header means nothing.
-    if (parts.gateway.capacity !== undefined)
+    const { capacity } = parts.gateway
+    if (capacity !== undefined)
       this.running.isLowered = head.headers.get(PRIORITY_HEADER)?.trim().toLowerCase() === 'batch'
+    const isLow = this.running.isLowered || key.priority === 'batch'
+    if (isLow && capacity?.queue.refuses('batch')) {
+      const message = 'The gateway is short of CPU time and serves interactive requests first; try again.'
+      throw new CallerError('overloaded', message, { retryAfterSeconds: STRAINED_SECONDS })
+    }
     this.key = key
     if (parts.tags !== undefined) this.readTags(parts.tags, key, undefined)
     this.run = run
-    this.share = state.bodies.share(id)
+    this.share = state.bodies.share(id, isLow)
     this.running.holds(this.share)
   }
 
@@ -323,6 +330,8 @@ export function writeLine(state: EdgeState, line: RequestLine): void {
   else state.log(line)
 }
 
+/** After which a request of the lower class may come again, if the worker was short of CPU time. */
+const STRAINED_SECONDS = 5
 /** A caller lets others go first where requests wait. */
 const PRIORITY_HEADER = 'X-Gateway-Priority'
 

@@ -92,7 +92,9 @@ export const counterFamilies = {
     labels: ['result'],
   },
   weir_queue_shed_total: {
-    help: 'Requests that were turned away because too many waited for room. class is interactive or batch.',
+    help:
+      'Requests that were turned away because too many waited for room, or the worker was short of memory or CPU ' +
+      'time. class is interactive or batch.',
     labels: ['class'],
   },
   weir_trace_spans_dropped_total: {

@@ -164,7 +164,7 @@ export function capacityWords(target: TargetRef, capacity: CapacityConfig | unde
 function queueLine({ capacity, key }: Explained): readonly string[] {
   if (capacity === undefined) return []
   const { maxWaitMs } = capacity.queue ?? DEFAULT_QUEUE
-  const ms = Math.min(maxWaitMs, key.maxWaitMs ?? maxWaitMs)
+  const ms = key.maxWaitMs ?? maxWaitMs
   const wait = ms === 0 ? 'does not wait' : `waits for up to ${ms} ms`
   return [`without room at any candidate, it ${wait}; priority ${key.priority ?? 'interactive'}`]
 }

@@ -96,6 +96,18 @@ test('a full queue turns away who comes, but batch before interactive', () => {
   expect([stage.gone, stage.shed]).toEqual([['o/b2'], ['batch', 'batch']])
 })
 
+test('while the event loop is late again and again, batch is turned away as it comes', () => {
+  const { queue, shed } = new Stage()
+  const refused: boolean[] = []
+  for (const nowMs of [400, 1200, 1600, 2400, 3200, 4000, 4400]) {
+    queue.strain.tick(nowMs)
+    refused.push(queue.refuses('batch'))
+    expect(queue.refuses('interactive')).toBe(false)
+  }
+  expect(refused).toEqual([false, false, false, false, false, true, false])
+  expect(shed).toEqual(['batch'])
+})
+
 test('who leaves is not served, and who waits too long gives up', () => {
   const stage = new Stage()
   const { waiting } = stage.add('gone')

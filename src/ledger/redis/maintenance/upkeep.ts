@@ -1,7 +1,7 @@
 /**
  * Maintenance in Redis. Once an hour it deletes the figures of keys that were revoked or have expired, folds old usage
- * and looks for budget windows ahead of the clock. Once a minute one of the nodes measures the size of each organisation,
- * for all, and trims audit trails. It deletes no organisation's spending and no key that may still be used.
+ * and looks for budget windows ahead of the clock. Once a minute one of the nodes trims audit trails and measures the
+ * size of each organisation, for all. It deletes no organisation's spending and no key that may still be used.
  */
 
 import type { RedisConfig } from '../../../core/redis-config.ts'
