@@ -15,7 +15,7 @@ import type { Call, Scenario } from './upstream.ts'
 
 interface OpenaiModel {
   /** What it takes by the Responses API alone. */
-  readonly needsResponses: 'nothing' | 'tools' | 'everything'
+  readonly needsResponses: 'nothing' | 'tools with effort' | 'tools' | 'everything'
   /** Whether it thinks; others reject that their thoughts are asked for. */
   readonly thinks?: boolean
   /** It always thinks: an effort of none is rejected. */
@@ -50,7 +50,10 @@ function chatProblem({ json, model }: Call, { needsResponses: needs, refusesNone
     const message = 'This model is only supported in v1/responses and not in v1/chat/completions.'
     return { status: 404, body: error(message, 'model') }
   }
-  if (needs === 'tools' && 'tools' in json && (json['reasoning_effort'] !== 'none' || refusesNone === true)) {
+  const { reasoning_effort: effort } = json
+  const isExplicit = effort !== undefined && effort !== 'none'
+  const isRefused = needs === 'tools' ? effort !== 'none' || refusesNone === true : isExplicit
+  if ((needs === 'tools' || needs === 'tools with effort') && 'tools' in json && isRefused) {
     const message =
       `Function tools with reasoning_effort are not supported for ${model} in /v1/chat/completions. ` +
       "To use function tools, use /v1/responses or set reasoning_effort to 'none'."
