@@ -20,21 +20,22 @@ import { ForwardProxy } from '../transport/forward-proxy.ts'
 const FOLDER = join(import.meta.dir, '../fixtures/tls')
 const pem = (name: string): string => readFileSync(join(FOLDER, name), 'utf8')
 
-const EFFORT = { needsResponses: 'tools with effort' } as const
-const TOOLS = { needsResponses: 'tools' } as const
-const ALWAYS = { needsResponses: 'tools', refusesNone: true } as const
-const ALONE = { needsResponses: 'everything' } as const
+type Model = Parameters<typeof openaiServer>[0]
+const EFFORT: Model = { needsResponses: 'tools with effort' }
+const TOOLS: Model = { needsResponses: 'tools' }
+const ALWAYS: Model = { needsResponses: 'tools', refusesNone: true }
+const ALONE: Model = { needsResponses: 'everything' }
 /** As OpenAI documents them. */
-const FAMILIES = {
+const FAMILIES: Readonly<Record<string, Model>> = {
   'gpt-4.1': { needsResponses: 'nothing', thinks: false },
   ...{ o3: { needsResponses: 'nothing' }, 'gpt-5': { needsResponses: 'nothing' } },
   ...{ 'gpt-5.2-mini': { needsResponses: 'nothing' }, 'gpt-5.4': EFFORT, 'gpt-5.5-2026-04-01': EFFORT },
   ...{ 'gpt-5.6': TOOLS, 'gpt-5.10': TOOLS, 'gpt-6-sol': TOOLS, 'ft:gpt-5.6:acme::id': TOOLS },
   ...{ 'gpt-6-astra': ALWAYS, 'gpt-6.1-sol-2026-10-01': ALWAYS },
   ...{ 'gpt-5.2-pro': ALONE, 'o3-pro': ALONE, 'gpt-5.1-codex-max': ALONE, 'o4-mini-deep-research': ALONE },
-} as const
+}
 /** Of no family that is known. */
-const UNKNOWN = { 'o7-large': TOOLS, 'o7-huge': ALONE } as const
+const UNKNOWN: Readonly<Record<string, Model>> = { 'o7-large': TOOLS, 'o7-huge': ALONE }
 
 const stack = new AsyncDisposableStack()
 let upstream: Upstream
@@ -138,18 +139,18 @@ test('every family is asked by the API that takes the request', async () => {
 }, 120_000)
 
 test('a model of an unknown family is learned once, for all nodes and over a restart', async () => {
-  const bodyOf = BODIES[CHAT] ?? (() => ({}))
-  const { tools: _, ...without } = bodyOf(undefined)
+  const withTools = BODIES[CHAT]?.(undefined) ?? {}
+  const { tools: _, ...without } = withTools
   const ways = (of: Weir, model: string, body: JsonObject) => asked(of, model, CHAT, body)
   const [chat, responses] = [CHAT, '/v1/responses']
-  expect(await ways(weir, 'o7-large', bodyOf(undefined))).toEqual([chat, responses])
+  expect(await ways(weir, 'o7-large', withTools)).toEqual([chat, responses])
   expect(await ways(weir, 'o7-huge', without)).toEqual([chat, responses])
-  expect(await ways(weir, 'o7-large', bodyOf(undefined))).toEqual([responses])
+  expect(await ways(weir, 'o7-large', withTools)).toEqual([responses])
   expect(await ways(weir, 'o7-large', without)).toEqual([chat])
   await weir[Symbol.asyncDispose]()
-  expect(await ways(other, 'o7-large', bodyOf(undefined))).toEqual([responses])
-  expect(await ways(other, 'o7-huge', bodyOf(undefined))).toEqual([responses])
+  expect(await ways(other, 'o7-large', withTools)).toEqual([responses])
+  expect(await ways(other, 'o7-huge', withTools)).toEqual([responses])
   await using again = await Weir.ready(text, [], { env })
   expect(await ways(again, 'o7-huge', without)).toEqual([responses])
-  expect(await ways(again, 'o7-large', bodyOf(undefined))).toEqual([responses])
+  expect(await ways(again, 'o7-large', withTools)).toEqual([responses])
 }, 120_000)
