@@ -124,11 +124,12 @@ test('every family is asked by the API that takes the request', async () => {
   for (const [model, { needsResponses: needs }] of Object.entries(FAMILIES))
     for (const [path, bodyOf] of Object.entries(BODIES))
       for (const effort of path === CHAT ? [undefined, 'none', 'high'] : ['high']) {
-        const isTold = effort === 'high' || (effort === 'none' && model.startsWith('gpt-6') && !model.includes('6-sol'))
+        const isExplicit =
+          effort === 'high' || (effort === 'none' && model.startsWith('gpt-6') && !model.includes('6-sol'))
         const byTools =
           needs === 'everything' ||
-          (needs === 'tools' && (effort !== 'none' || isTold)) ||
-          (needs === 'tools with effort' && isTold)
+          (needs === 'tools' && (effort !== 'none' || isExplicit)) ||
+          (needs === 'tools with effort' && isExplicit)
         const { tools: _, ...without } = bodyOf(effort)
         const expected = (isByResponses: boolean) => [isByResponses ? '/v1/responses' : CHAT]
         const calls = [await asked(weir, model, path, bodyOf(effort)), await asked(weir, model, path, without)]
