@@ -245,20 +245,21 @@ describe('the console', () => {
   })
 
   test(
-    'has no fault that axe finds, on a phone and a laptop, light and dark',
+    'has no fault that axe finds, on a light phone and a dark laptop',
     async () => {
       await send('fragile')
       await using watched = await openConsole()
       const { page } = watched
       await rows(page, 'Requests').first().waitFor()
       await page.evaluate(axe.source)
-      for (const width of [390, 1280]) {
-        for (const colorScheme of ['light', 'dark'] as const) {
-          await page.emulateMedia({ colorScheme })
-          await page.setViewportSize({ width, height: 800 })
-          expect(await violations(page)).toEqual([])
-          expect(await isAsWideAsTheWindow(page)).toBe(true)
-        }
+      for (const [width, colorScheme] of [
+        [390, 'light'],
+        [1280, 'dark'],
+      ] as const) {
+        await page.emulateMedia({ colorScheme })
+        await page.setViewportSize({ width, height: 800 })
+        expect(await violations(page)).toEqual([])
+        expect(await isAsWideAsTheWindow(page)).toBe(true)
       }
       expect(watched.problems).toEqual([])
     },

@@ -5,8 +5,8 @@ import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse, stringify } from 'yaml'
+import { loadConfigText } from '../../src/config/load.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
-import { PROGRAM } from '../process/weir.ts'
 import { Gateway } from '../support/gateway.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
@@ -78,20 +78,15 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-async function check(text: string): Promise<{ readonly code: number; readonly problems: string }> {
+/** What `weir check` would report, read in this process: a start for each example takes 0.2 s of CPU. */
+async function problemsOf(text: string): Promise<readonly string[]> {
   const file = join(folder, `${Bun.hash(text)}.yaml`)
   let complete = text
   for (const [path, fixture] of Object.entries(FILES))
     complete = complete.replaceAll(path, join(ROOT, 'test/fixtures/tls', fixture))
-  await writeFile(file, complete)
-  const child = Bun.spawn([...PROGRAM, 'check', '--config', file], {
-    cwd: folder,
-    env: { PATH: process.env['PATH'], ...environmentOf(text) },
-    stdio: ['ignore', 'ignore', 'pipe'],
-  })
+  const loaded = await loadConfigText(complete, file, environmentOf(text))
   // What an example does not show, such as an unused provider, is a warning.
-  const lines = (await child.stderr.text()).split('\n').filter((line) => !line.includes(': warning: '))
-  return { code: await child.exited, problems: lines.join('\n') }
+  return loaded.ok ? [] : loaded.problems
 }
 
 /** The example as it stands if it is a whole configuration, else its sections with others beside them. */
@@ -113,13 +108,11 @@ describe('configurations pass weir check', () => {
   test('there are some', () => expect(found.length).toBeGreaterThan(12))
 
   test.each(labelled(found))('%s', async (_at, { text }) => {
-    expect(await check(completed(text))).toEqual({ code: 0, problems: '' })
+    expect(await problemsOf(completed(text))).toEqual([])
   })
 
   test('what the check finds is reported', async () => {
-    const { code, problems } = await check(completed('routing: { max_attempts: 0 }\n'))
-    expect(code).toBe(1)
-    expect(problems).toContain('routing.max_attempts')
+    expect((await problemsOf(completed('routing: { max_attempts: 0 }\n'))).join()).toContain('routing.max_attempts')
   })
 })
 

@@ -44,7 +44,7 @@ async function sh(line: string): Promise<void> {
   const child = Bun.spawn(['bash', '-ec', line], {
     cwd: folder,
     // Compressing 120 MB takes half a minute, and shows nothing about weir.
-    env: { ...process.env, DPKG_DEB_COMPRESSOR_TYPE: 'none', DPKG_DEB_COMPRESSOR_LEVEL: '0' },
+    env: { ...process.env, DPKG_DEB_COMPRESSOR_TYPE: 'none', DPKG_DEB_COMPRESSOR_LEVEL: '0', GZIP: '-1' },
     stdio: ['ignore', 'ignore', 'pipe'],
   })
   const errors = await child.stderr.text()
