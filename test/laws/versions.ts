@@ -32,19 +32,8 @@ import { endpoint } from '../providers/requests.ts'
 
 export type BodyName = DialectName | 'compact'
 
-/** What a body comes to. */
-export interface Outcome {
-  /** The JSON that each provider receives, or its error. */
-  readonly sent?: Readonly<Record<string, string>>
-  /** The inputs of calls that Anthropic receives, as they are written. */
-  readonly inputs?: readonly string[]
-  /** What OpenAI and Anthropic receive for a model without cache marks of an hour, and for one without any. */
-  readonly fitted?: readonly string[]
-  /** Whole answers, and the events of a stream. */
-  readonly answers?: readonly string[]
-  readonly events?: readonly string[]
-  readonly error?: string
-}
+/** What a body comes to: JSON or an error, each with what it is. */
+type Outcome = readonly (readonly [what: string, text: string])[]
 
 /** A version of weir. Its canonical request is its own. */
 interface Version<Request> {
@@ -188,17 +177,24 @@ function outcome<Request>(version: Version<Request>, name: BodyName, bytes: Uint
     const { request } = exchange
     const json = (one: Request, [, provider, baseUrl, model = CLAUDE]: (typeof TARGETS)[number]) =>
       sentJson(() => version.providers[provider]?.request(one, { endpoint: endpoint({ baseUrl, apiKey: 'k' }), model }))
-    const sent = Object.fromEntries(TARGETS.map((target) => [target[0], sorted(json(request, target))]))
+    const sent = TARGETS.map((target) => [target[0], json(request, target)] as const)
+    // For a model without cache marks of an hour, and for one without any.
     const fitted = MODELS.flatMap((model) => {
       const one = version.fit(request, model)
-      return TARGETS.slice(0, FITTED).map((target) => sorted(json(one, target)))
+      return TARGETS.slice(0, FITTED).map((target) => [`${target[0]}, fitted`, json(one, target)] as const)
     })
-    const [, claude = TARGETS[0]] = TARGETS
-    const inputs = claude === undefined ? [] : writtenInputs(json(request, claude))
-    return { sent, inputs, fitted, answers: answersOf(exchange), events: eventsOf(exchange) }
+    // The inputs of calls as they are written.
+    const inputs = writtenInputs(sent.find(([name]) => name === 'anthropic')?.[1] ?? '')
+    return [
+      ...sent,
+      ['inputs', JSON.stringify(inputs)],
+      ...fitted,
+      ...answersOf(exchange).map((text) => ['answer', text] as const),
+      ...eventsOf(exchange).map((text) => ['event', text] as const),
+    ]
   } catch (error) {
     if (!isCallerError(error)) throw error
-    return { error: `${error.code} ${error.message} ${JSON.stringify(error.detail)}` }
+    return [['error', `${error.code} ${error.message} ${JSON.stringify(error.detail)}`]]
   }
 }
 
@@ -218,15 +214,22 @@ function sentJson(make: () => UpstreamRequest | undefined): string {
   }
 }
 
-/** The order of members is no part of a value. */
-function sorted(json: string): string {
-  return json.startsWith('{') ? sortedJson(JSON.parse(json)) : json
+/**
+ * Whether two texts are the same JSON, or the same text. The order of members is no part of a value. Most texts are
+ * equal to the byte, or nearly: bringing each into one order would take three quarters of the time.
+ */
+export function isSameJson(one: string, other: string): boolean {
+  if (one === other) return true
+  if (!one.startsWith('{') || !other.startsWith('{')) return false
+  const values: readonly [unknown, unknown] = [JSON.parse(one), JSON.parse(other)]
+  return Bun.deepEquals(...values, true) || inOrder(values[0]) === inOrder(values[1])
 }
 
-function sortedJson(value: unknown): string {
-  const inOrder = (_: string, inner: unknown) =>
+/** JSON with the members of each object in the order of their names. */
+export function inOrder(value: unknown): string {
+  const ordered = (_: string, inner: unknown) =>
     isObject(inner) ? Object.fromEntries(Object.entries(inner).sort(([one], [other]) => (one < other ? -1 : 1))) : inner
-  return JSON.stringify(value, inOrder)
+  return JSON.stringify(value, ordered)
 }
 
 const CALLS = [{ callId: 'call_9', name: 'read_file', json: '{}', isWhole: true }]
@@ -238,9 +241,7 @@ function answersOf(exchange: Omit<Exchange, 'request'>): readonly string[] {
     exchange.answer({ text: 'Done.', toolCalls: CALLS, reason: 'stop', usage: {} }, SERVED),
     exchange.plain?.({ text: 'Done.', reason: 'stop', usage: {} }, SERVED) ?? '{}',
   ]
-  return wholes.map((whole) => {
-    return sortedJson(JSON.parse(withoutIds(typeof whole === 'string' ? whole : Buffer.from(whole).toString())))
-  })
+  return wholes.map((whole) => withoutIds(typeof whole === 'string' ? whole : Buffer.from(whole).toString()))
 }
 
 /** The events of a stream of one text. No client may take a character of them for the end of a line. */
@@ -250,7 +251,7 @@ function eventsOf(exchange: Omit<Exchange, 'request'>): readonly string[] {
   const lines = stream.split(/[\n\r\u0085\u2028\u2029]/).filter((line) => line !== '' && !line.startsWith('event: '))
   return lines.map((line) => {
     if (!line.startsWith('data: ')) throw new Error(`a line of a stream begins with ${line.slice(0, 80)}`)
-    return line === 'data: [DONE]' ? line : sortedJson(JSON.parse(withoutIds(line.slice('data: '.length))))
+    return withoutIds(line.slice('data: '.length))
   })
 }
 
