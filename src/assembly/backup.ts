@@ -1,6 +1,7 @@
 /**
  * A copy of everything that `data_dir` must not lose, made while weir serves: the SQLite files, the journal of the
- * embedded ledger, the compaction key. The copy can be used as `data_dir`.
+ * embedded ledger, the compaction key, what targets have taught and what providers' budgets have counted. The copy can
+ * be used as `data_dir`.
  */
 
 import { randomBytes } from 'node:crypto'
@@ -82,7 +83,12 @@ function checkTarget(target: string): void {
 const JOURNALS = [JOURNAL_FILE, OLD_JOURNAL_FILE]
 
 function isKept(name: string): boolean {
-  return JOURNALS.includes(name) || name === COMPACTION_KEY_FILE || name.endsWith('.sqlite')
+  return JOURNALS.includes(name) || name.endsWith('.sqlite') || isWhole(name)
+}
+
+/** Written under another name and renamed, so that each read finds a whole file. The charts begin anew. */
+function isWhole(name: string): boolean {
+  return name === COMPACTION_KEY_FILE || (name.endsWith('.json') && name !== 'history.json')
 }
 
 interface Owner {
@@ -110,7 +116,7 @@ function copyAll(
     make(name)
     snapshotDatabase(join(dataDir, name), join(draft, name))
   }
-  if (names.includes(COMPACTION_KEY_FILE)) make(COMPACTION_KEY_FILE, readFileSync(join(dataDir, COMPACTION_KEY_FILE)))
+  for (const name of names) if (isWhole(name)) make(name, readFileSync(join(dataDir, name)))
   return readdirSync(draft)
     .sort()
     .map((name) => ({ name, bytes: lstatSync(join(draft, name)).size }))

@@ -1,6 +1,7 @@
 /** `weir backup` while a gateway serves: the copy is consistent, and a gateway runs on it. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { existsSync } from 'node:fs'
 import { chmod, lstat, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -126,6 +127,17 @@ test('a gateway runs on the copy: keys, budgets and sealed conversations go on',
   const compacted = await ask(gateway, '/v1/responses/compact', {
     input: [{ role: 'user', content: 'I live in Oslo.' }],
   })
+  // The provider teaches it, and the copy knows it.
+  const limitsSent = () => provider.calls.map(({ json }) => Object.keys(json).filter((name) => name.startsWith('max_')))
+  const rejection = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+  provider.otherwise((call) =>
+    'max_tokens' in call.json
+      ? call.answer(400, JSON.stringify({ error: { message: rejection, type: 'invalid_request_error' } }))
+      : speaks('openai', () => textAnswer(SUMMARY))(call),
+  )
+  await ask(gateway, '/v1/chat/completions', { max_tokens: 9, messages: [{ role: 'user', content: 'Hi' }] })
+  await gateway.line(({ event }) => event === 'target.form_learned')
+  while (!existsSync(join(gateway.folder, 'data', 'learned-forms.json'))) await Bun.sleep(5)
   const copy = join(folder, 'restored')
   expect((await weir('backup', copy)).code).toBe(0)
   const before = await figuresOf(copy)
@@ -138,6 +150,7 @@ test('a gateway runs on the copy: keys, budgets and sealed conversations go on',
   const seen = provider.calls.length
   await ask(restored, '/v1/responses', { input: [...output, { role: 'user', content: 'Where do I live?' }] })
   expect(JSON.stringify(provider.calls.slice(seen).map(({ json }) => json))).toContain(SUMMARY)
+  expect(limitsSent().slice(seen)).toEqual([['max_completion_tokens']])
   restored.signal('SIGTERM')
   await restored.exit
   const after = await figuresOf(copy)
