@@ -70,7 +70,7 @@ test('a search finds a counter beyond those that are read without one', async ()
     data.close()
     await rm(folder, { recursive: true })
   }
-}, 120_000)
+})
 
 function limited<T extends object>(organization: T) {
   return { ...organization, limits: { spend: { day: 5_000_000 } } }

@@ -105,7 +105,7 @@ test('a folder to which others may write is refused by serve and check; commands
     chmodSync(data, mode)
     expect((await weir(path, me, 'check')).code).toBe(0)
   }
-}, 20_000)
+})
 
 test.skipIf(!isReadable)(
   'a volume of root that a group may write to is used, and the folder of a stranger is not',

@@ -52,7 +52,7 @@ describe('without a gateway', () => {
       await allSucceed(weir, [['keys revoke --id ci', 'key "ci" is revoked']], named ?? '?')
       if (what === 'a tab')
         await allSucceed(weir, [[`backup ${join(world.folder, 'copy')}`, 'keys.sqlite']], named ?? '?')
-    }, 60_000)
+    })
   }
 
   test('a ledger that is not certain is an error, not another ledger', async () => {
@@ -115,7 +115,7 @@ describe('while a gateway runs', () => {
       await allSucceed(command, finding, 'weir.yaml')
       const { code, stderr } = await command('reload')
       expect([code, stderr]).toEqual([1, expect.stringContaining('the one before stays in force')])
-    }, 60_000)
+    })
   }
 
   test('with a file that is gone, a key of it is revoked', async () => {

@@ -3,7 +3,7 @@
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 
 /** What a test waits for at most; under the load of other tests the browser needs seconds for what takes it 50 ms. */
-const WAIT_MS_MAX = 20_000
+const WAIT_MS_MAX = 120_000
 
 /** `env` is added to its environment. Throws if there is no Chromium: it names the package. */
 export async function startBrowser(env: Readonly<Record<string, string>> = {}): Promise<Browser> {

@@ -3,7 +3,7 @@
  * and of messages are often beyond 2^53, and a tool that gets another id acts on something else.
  */
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { PROVIDER_DIALECTS, type ProviderDialect } from '../../src/config/provider-dialects.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { DIALECTS } from '../providers/dialects.ts'
@@ -13,8 +13,6 @@ import { KEY, providerEntry } from '../support/gateway.ts'
 import { lastingGateway, lastingUpstream } from '../support/served.ts'
 import { calls } from '../support/speech.ts'
 import type { Call, Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 const DIGITS = '12345678901234567890'
 const SCHEMA_DIGITS = '-9223372036854775809'

@@ -137,7 +137,7 @@ test('every family is asked by the API that takes the request', async () => {
           ...[model, path, effort, expected(byTools), expected(needs === 'everything')],
         ])
       }
-}, 120_000)
+})
 
 test('a model of an unknown family is learned once, for all nodes and over a restart', async () => {
   const withTools = BODIES[CHAT]?.(undefined) ?? {}
@@ -154,4 +154,4 @@ test('a model of an unknown family is learned once, for all nodes and over a res
   await using again = await Weir.ready(text, [], { env })
   expect(await ways(again, 'o7-huge', without)).toEqual([responses])
   expect(await ways(again, 'o7-large', withTools)).toEqual([responses])
-}, 120_000)
+})

@@ -87,7 +87,7 @@ test('changes during a failover that an operator ordered hold on the new master,
   ])
   await Promise.all([first, ...others].map((store) => store.close()))
   await follower.stop()
-}, 60_000)
+})
 
 test('a master that is killed with changes that no replica has: each is made again', async () => {
   await using set = await Sentinels.start(2, 3)
@@ -129,7 +129,7 @@ test('a master that is killed with changes that no replica has: each is made aga
   ])
   await Promise.all([first, revoking, rotating, creating].map((store) => store.close()))
   await follower.stop()
-}, 60_000)
+})
 
 test('a change fails if no majority of the Sentinels or no caught-up replica vouches for it', async () => {
   await using set = await Sentinels.start(1, 3)
@@ -157,7 +157,7 @@ test('a change fails if no majority of the Sentinels or no caught-up replica vou
   expect(await store.revoke('k', 2)).toBe('already_revoked')
   await expect(store.confirm(500)).rejects.toThrow('no Sentinel answers that sees most of the others')
   await store.close()
-}, 60_000)
+})
 
 test('a Redis that restarts from an older dump: the change is made again', async () => {
   await using server = await RedisServer.start()

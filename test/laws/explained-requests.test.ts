@@ -340,5 +340,5 @@ describe.each(['embedded', 'redis'] as const)('the %s ledger', (kind) => {
         .join(', '),
     )
     for (const what of FOUND[kind]) expect([...seen.keys()].filter((name) => name.startsWith(what))).not.toEqual([])
-  }, 120_000)
+  })
 })

@@ -43,7 +43,7 @@ const JOURNAL_HISTORIES = '20'
 /** After this time a mutant that is to hang does. */
 const HANG_MS = 20_000
 /** Ends a run on a busy machine; it proves nothing. */
-const RUN_MS = 900_000
+const RUN_MS = 600_000
 const LONGEST_MS = 1_800_000
 const DETECTORS = join(ROOT, 'test/ledger/mutants.json')
 const SEARCH = process.env['WEIR_MUTANTS']

@@ -3,7 +3,7 @@
  * answer or error, as from an earlier version that parsed the whole body and wrote objects.
  */
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
@@ -12,8 +12,6 @@ import { conversationOf } from '../../tools/bench/conversation.ts'
 import { property, Random } from '../support/random.ts'
 import { bodyOf, long, mutated, USUAL, written } from './large-bodies.ts'
 import { type BodyName, earlierOutcomeOf, inOrder, isSameJson, outcomeOf, writtenBack } from './versions.ts'
-
-setDefaultTimeout(180_000)
 
 /**
  * Of each kind for each dialect, and a part of it of bodies with many kilobytes: some 10,000 together. More take

@@ -95,7 +95,7 @@ test('200 nodes of past releases are one field each, and budgets and usage stay 
   // A record and four sums of 24 places, which had taken about 4,000 bytes.
   expect(after.bytes / 200).toBeLessThan(500)
   expect((await fleet.usage(account)).reduce(addUsage, noUsage)).toEqual(used.reduce(addUsage, noUsage))
-}, 60_000)
+})
 
 interface Served {
   readonly day: number
@@ -269,7 +269,7 @@ for (const [days, some] of Object.entries(losses)) {
       await absence.check(columns)
       const surveyed = await fleet.onStore((_, client) => survey(client, [organization], node))
       expect(surveyed).toMatchObject([{ isWhole: true }])
-    }, 60_000)
+    })
   }
 }
 

@@ -186,7 +186,7 @@ for (const subject of subjects()) {
       await settle(subject, account('v7'), 'a', 1)
       await reapAll(subject)
       expect(await outcome(subject, account('new'), 'd', 1)).toBe('granted')
-    }, 60_000)
+    })
   })
 }
 

@@ -117,7 +117,6 @@ describe('a Redis that answers and rejects reservations', () => {
       expect(await totals(server, account)).toMatchObject({ spent: 70 })
       client.disconnect()
     },
-    30_000,
   )
 })
 

@@ -92,4 +92,4 @@ test('a node that was down while Redis was emptied logs once for each budget by 
   await again.stop()
   expect(passedLines(again)).toEqual([])
   client.disconnect()
-}, 60_000)
+})

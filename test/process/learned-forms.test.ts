@@ -119,7 +119,7 @@ test('one node: shown, kept over restarts and crashes, dropped with the entry, f
     await say(weir)
     expect(calls()).toBe(13)
   }
-}, 60_000)
+})
 
 test('the evidence of all workers of all nodes counts, and forgetting is for all of them', async () => {
   await using redis = await RedisServer.start()
@@ -147,4 +147,4 @@ test('the evidence of all workers of all nodes counts, and forgetting is for all
   await using late = await Weir.ready(text)
   await until(async () => (await learned(late)).length === 1)
   expect(await learned(other)).toHaveLength(1)
-}, 60_000)
+})

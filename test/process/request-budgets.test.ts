@@ -102,104 +102,99 @@ test.each(['embedded', 'redis'])(
       /each cheap spend\.total \$1\.00 \$0\.00 .*\n.*each m spend\.total \$0\.00 \$0\.00/,
     )
   },
-  60_000,
 )
 
 function errorOf({ text }: Answer): JsonObject {
   return JSON.parse(text).error
 }
 
-test.each(['embedded', 'redis'])(
-  '%s: each counter has its own limits, and a refusal names it',
-  async (kind) => {
-    await using redis = await RedisServer.start()
-    await using upstream = await Upstream.start()
-    const ledger = kind === 'redis' ? { ledger: { redis: redis.url } } : {}
-    using hook = webhook()
-    const alerts = { webhook: hook.url, secret: ALERT_SECRET }
-    await using gateway = await start(upstream, { ...ledger, alerts })
-    /** Waits for requests that have been answered and not settled. */
-    const settled = async (tags: string, model?: string) => {
-      for (;;) {
-        const answer = await say(gateway, tags, model)
-        if (answer.status !== 429 || answer.header('retry-after') === undefined) return answer
-      }
+test.each(['embedded', 'redis'])('%s: each counter has its own limits, and a refusal names it', async (kind) => {
+  await using redis = await RedisServer.start()
+  await using upstream = await Upstream.start()
+  const ledger = kind === 'redis' ? { ledger: { redis: redis.url } } : {}
+  using hook = webhook()
+  const alerts = { webhook: hook.url, secret: ALERT_SECRET }
+  await using gateway = await start(upstream, { ...ledger, alerts })
+  /** Waits for requests that have been answered and not settled. */
+  const settled = async (tags: string, model?: string) => {
+    for (;;) {
+      const answer = await say(gateway, tags, model)
+      if (answer.status !== 429 || answer.header('retry-after') === undefined) return answer
     }
-    for (const person of ['ann', 'bob']) {
-      for (let i = 0; i < 2; i++) expect((await settled(`person=${person}`)).status).toBe(200)
-      const refused = await settled(`person=${person}`)
-      expect([refused.status, refused.header('x-should-retry')]).toEqual([429, 'false'])
-      expect(errorOf(refused)).toMatchObject({
-        code: 'insufficient_quota',
-        message: expect.stringContaining(`the daily spend limit of $2.00 for budget 'person' of '${person}'. `),
-        ...{ limit: 2, spent: 2, window: 'day', scope: `budget:person:${person}` },
-        // Midnight in Kathmandu.
-        resets_at: expect.stringMatching(/T18:15:00Z$/),
-      })
-    }
-    for (let i = 0; i < 3; i++) expect((await settled('person=boss')).status).toBe(200)
-    expect(errorOf(await settled('person=boss'))).toMatchObject({ limit: 3, spent: 3 })
-    const refusing = await hook.until(3, ({ type, name }) => type === 'spend.refusing' && name === 'person')
-    expect(refusing.map(({ value }) => value).sort()).toEqual(['ann', 'bob', 'boss'])
-    // Without the tag the budget does not match.
-    for (let i = 0; i < 3; i++) expect((await settled('')).status).toBe(200)
-
-    // A tag that no report counts is one for budgets.
-    expect((await settled('session=s1')).status).toBe(200)
-    expect(errorOf(await settled('session=s1'))).toMatchObject({ scope: 'budget:run:s1', resets_at: null })
-
-    expect((await settled('team=a')).status).toBe(200)
-    expect(errorOf(await settled('team=b'))).toMatchObject({ scope: 'budget:pool', window: 'hour' })
-    expect((await settled('team=c')).status).toBe(200)
-
-    for (let i = 0; i < 6; i++) expect((await settled('', 'm')).header('x-gateway-served-model')).toBe('m')
-    const downgraded = await settled('', 'm')
-    expect([downgraded.header('x-gateway-served-model'), downgraded.header('x-gateway-fallback-count')]).toEqual([
-      'cheap',
-      '1',
-    ])
-    // No candidate is left that all budgets allow.
-    expect(errorOf(await settled('person=ann', 'm'))).toMatchObject({ code: 'insufficient_quota' })
-    const admin = async (path: string, method = 'GET', body?: JsonObject) => {
-      const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }
-      const sent = body === undefined ? {} : { body: JSON.stringify(body) }
-      const answer = await fetch(`${gateway.adminUrl}${path}`, { method, headers, ...sent })
-      return { status: answer.status, json: (await answer.json()) as JsonObject }
-    }
-    const listed = await admin('/api/budgets?organization=acme&name=person&search=ANN')
-    expect(listed.json).toMatchObject({
-      rows: [{ budget: 'person', value: 'ann', limit: 'spend.day', amount: 2_000_000, used: 2_000_000, raise: null }],
-      total: 1,
+  }
+  for (const person of ['ann', 'bob']) {
+    for (let i = 0; i < 2; i++) expect((await settled(`person=${person}`)).status).toBe(200)
+    const refused = await settled(`person=${person}`)
+    expect([refused.status, refused.header('x-should-retry')]).toEqual([429, 'false'])
+    expect(errorOf(refused)).toMatchObject({
+      code: 'insufficient_quota',
+      message: expect.stringContaining(`the daily spend limit of $2.00 for budget 'person' of '${person}'. `),
+      ...{ limit: 2, spent: 2, window: 'day', scope: `budget:person:${person}` },
+      // Midnight in Kathmandu.
+      resets_at: expect.stringMatching(/T18:15:00Z$/),
     })
-    const counter = { organization: 'acme', name: 'person', value: 'ann', reason: 'release' }
-    const raise = await admin('/api/budgets/raises', 'POST', {
-      ...counter,
-      limits: { spend: { day: 3 } },
-      until: '12h',
-    })
-    expect([raise.status, raise.json['value'], raise.json['limits']]).toEqual([201, 'ann', { spend: { day: 3 } }])
-    expect((await settled('person=ann')).status).toBe(200)
-    expect(errorOf(await settled('person=ann'))).toMatchObject({ limit: 3, spent: 3 })
-    expect((await admin(`/api/budgets/raises/${raise.json['id']}`, 'DELETE')).status).toBe(200)
-    expect(errorOf(await settled('person=ann'))).toMatchObject({ limit: 2, spent: 3 })
-    expect((await admin(`/api/budgets/raises/${raise.json['id']}`, 'DELETE')).status).toBe(404)
-    expect((await admin('/api/budgets/reset', 'POST', counter)).json).toEqual(counter)
-    expect((await settled('person=ann')).status).toBe(200)
-    const used = async () => (await admin('/api/budgets?name=person&value=ann')).json['rows'] as JsonObject[]
-    while ((await used())[0]?.['used'] !== 1_000_000) await Bun.sleep(20)
-    expect((await admin('/api/budgets/reset', 'POST', { ...counter, value: null })).status).toBe(422)
-    expect((await admin('/api/budgets/raises', 'POST', { ...counter, until: '12h' })).status).toBe(422)
-    const table = await gateway.run('budgets', '--name', 'pool')
-    expect(table.stdout).toMatch(/pool +.*spend\.hour +\$1\.00/)
-    const command = ['--org', 'acme', '--name', 'pool', '--spend-hour', '5', '--until', '1h', '--reason', 'test']
-    expect(await gateway.run('budgets', 'raise', ...command)).toMatchObject({ code: 0 })
-    expect((await settled('team=b')).status).toBe(200)
-    const explained = await gateway.run('explain', '--key', 'k', '--model', 'm', '--tags', 'person=ann,team=b')
-    expect(explained.stdout).toContain('limits of budget "person" of "ann": $2.00 a day ($1.00 left, renews ')
-    expect(explained.stdout).toMatch(/^limits of budget "pool": .*\$5\.00 an hour \(\$3\.00 left/m)
-    expect(explained.stdout).toMatch(/^raise of budget "pool": \$5\.00 an hour until .*Z by .*: "test"$/m)
-    const audited = await gateway.run('audit', '--admin', '--json')
-    expect(audited.stdout).toMatch(/"action":"budget\.raised".*"reason":"release"/)
-  },
-  60_000,
-)
+  }
+  for (let i = 0; i < 3; i++) expect((await settled('person=boss')).status).toBe(200)
+  expect(errorOf(await settled('person=boss'))).toMatchObject({ limit: 3, spent: 3 })
+  const refusing = await hook.until(3, ({ type, name }) => type === 'spend.refusing' && name === 'person')
+  expect(refusing.map(({ value }) => value).sort()).toEqual(['ann', 'bob', 'boss'])
+  // Without the tag the budget does not match.
+  for (let i = 0; i < 3; i++) expect((await settled('')).status).toBe(200)
+
+  // A tag that no report counts is one for budgets.
+  expect((await settled('session=s1')).status).toBe(200)
+  expect(errorOf(await settled('session=s1'))).toMatchObject({ scope: 'budget:run:s1', resets_at: null })
+
+  expect((await settled('team=a')).status).toBe(200)
+  expect(errorOf(await settled('team=b'))).toMatchObject({ scope: 'budget:pool', window: 'hour' })
+  expect((await settled('team=c')).status).toBe(200)
+
+  for (let i = 0; i < 6; i++) expect((await settled('', 'm')).header('x-gateway-served-model')).toBe('m')
+  const downgraded = await settled('', 'm')
+  expect([downgraded.header('x-gateway-served-model'), downgraded.header('x-gateway-fallback-count')]).toEqual([
+    'cheap',
+    '1',
+  ])
+  // No candidate is left that all budgets allow.
+  expect(errorOf(await settled('person=ann', 'm'))).toMatchObject({ code: 'insufficient_quota' })
+  const admin = async (path: string, method = 'GET', body?: JsonObject) => {
+    const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }
+    const sent = body === undefined ? {} : { body: JSON.stringify(body) }
+    const answer = await fetch(`${gateway.adminUrl}${path}`, { method, headers, ...sent })
+    return { status: answer.status, json: (await answer.json()) as JsonObject }
+  }
+  const listed = await admin('/api/budgets?organization=acme&name=person&search=ANN')
+  expect(listed.json).toMatchObject({
+    rows: [{ budget: 'person', value: 'ann', limit: 'spend.day', amount: 2_000_000, used: 2_000_000, raise: null }],
+    total: 1,
+  })
+  const counter = { organization: 'acme', name: 'person', value: 'ann', reason: 'release' }
+  const raise = await admin('/api/budgets/raises', 'POST', {
+    ...counter,
+    limits: { spend: { day: 3 } },
+    until: '12h',
+  })
+  expect([raise.status, raise.json['value'], raise.json['limits']]).toEqual([201, 'ann', { spend: { day: 3 } }])
+  expect((await settled('person=ann')).status).toBe(200)
+  expect(errorOf(await settled('person=ann'))).toMatchObject({ limit: 3, spent: 3 })
+  expect((await admin(`/api/budgets/raises/${raise.json['id']}`, 'DELETE')).status).toBe(200)
+  expect(errorOf(await settled('person=ann'))).toMatchObject({ limit: 2, spent: 3 })
+  expect((await admin(`/api/budgets/raises/${raise.json['id']}`, 'DELETE')).status).toBe(404)
+  expect((await admin('/api/budgets/reset', 'POST', counter)).json).toEqual(counter)
+  expect((await settled('person=ann')).status).toBe(200)
+  const used = async () => (await admin('/api/budgets?name=person&value=ann')).json['rows'] as JsonObject[]
+  while ((await used())[0]?.['used'] !== 1_000_000) await Bun.sleep(20)
+  expect((await admin('/api/budgets/reset', 'POST', { ...counter, value: null })).status).toBe(422)
+  expect((await admin('/api/budgets/raises', 'POST', { ...counter, until: '12h' })).status).toBe(422)
+  const table = await gateway.run('budgets', '--name', 'pool')
+  expect(table.stdout).toMatch(/pool +.*spend\.hour +\$1\.00/)
+  const command = ['--org', 'acme', '--name', 'pool', '--spend-hour', '5', '--until', '1h', '--reason', 'test']
+  expect(await gateway.run('budgets', 'raise', ...command)).toMatchObject({ code: 0 })
+  expect((await settled('team=b')).status).toBe(200)
+  const explained = await gateway.run('explain', '--key', 'k', '--model', 'm', '--tags', 'person=ann,team=b')
+  expect(explained.stdout).toContain('limits of budget "person" of "ann": $2.00 a day ($1.00 left, renews ')
+  expect(explained.stdout).toMatch(/^limits of budget "pool": .*\$5\.00 an hour \(\$3\.00 left/m)
+  expect(explained.stdout).toMatch(/^raise of budget "pool": \$5\.00 an hour until .*Z by .*: "test"$/m)
+  const audited = await gateway.run('audit', '--admin', '--json')
+  expect(audited.stdout).toMatch(/"action":"budget\.raised".*"reason":"release"/)
+})

@@ -4,7 +4,7 @@
  * requests over the limit is rejected without delay.
  */
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
 import { cpuWaitMs } from '../support/cpu-waits.ts'
@@ -12,8 +12,6 @@ import { Gateway } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
 import { chatBody, chatFrames, json, stalls } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(120_000)
 
 const keyOf = (id: string) => `key-of-${id}-0123456789`
 const tight = Array.from({ length: 20 }, (_, i) => `tight-${i}`)

@@ -107,7 +107,7 @@ test('four nodes use a quota that others have nearly used up, without a 429', as
   } finally {
     for (const node of nodes) await node[Symbol.asyncDispose]()
   }
-}, 120_000)
+})
 
 test('two nodes share 120 requests a minute; while Redis hangs each keeps to its half', async () => {
   await using redis = await RedisServer.start()
@@ -148,7 +148,7 @@ test('two nodes share 120 requests a minute; while Redis hangs each keeps to its
     )
   }
   redis.signal('SIGCONT')
-}, 120_000)
+})
 
 test('a node that is flooded delays the single request of another node by one slot at most', async () => {
   await using redis = await RedisServer.start()
@@ -175,7 +175,7 @@ test('a node that is flooded delays the single request of another node by one sl
   expect((await Promise.all([single, ...flood])).map(({ status }) => status)).toEqual(Array(9).fill(200))
   // Two ran already.
   expect(begun.findIndex((messages) => messages.includes('single'))).toBeWithin(2, 4)
-}, 120_000)
+})
 
 test('images, embeddings and turns on sockets keep to the limits, and wait, as all others', async () => {
   await using upstream = await Upstream.start()
@@ -205,7 +205,7 @@ test('images, embeddings and turns on sockets keep to the limits, and wait, as a
   // The provider answers a stream whole: the turn has run, whatever became of it.
   await socket.next()
   expect([most, upstream.calls.length]).toEqual([1, 4])
-}, 60_000)
+})
 
 test('beyond max_waiting a request is refused at once; keys of commands have their own class and wait', async () => {
   await using upstream = await Upstream.start()
@@ -252,4 +252,4 @@ test('beyond max_waiting a request is refused at once; keys of commands have the
   }
   expect([(await running).status, (await urgent).status]).toEqual([200, 200])
   expect((await Promise.all(batch)).map(({ status }) => status).sort()).toEqual([200, 429])
-}, 60_000)
+})

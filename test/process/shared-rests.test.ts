@@ -67,4 +67,4 @@ test('a target that one node finds down rests on all, also on one that starts, u
     const states = await Promise.all(nodes.map((node) => stateOf(node, 'first')))
     return states.every((state) => state === 'healthy')
   })
-}, 90_000)
+})

@@ -1,11 +1,9 @@
 /** A socket of systemd: a restart of weir refuses and resets no connection, because they wait in the socket. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { PassedSocket } from './passed-socket.ts'
 import { pacedProvider, pricedConfiguration, SteadyLoad } from './steady-load.ts'
 import { configuration, until, Weir } from './weir.ts'
-
-setDefaultTimeout(60_000)
 
 test.each([1, 2])('workers %d: new connections wait while weir is restarted', async (workers) => {
   using socket = PassedSocket.open()

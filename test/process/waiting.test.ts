@@ -31,7 +31,7 @@ test("a key's max_wait_ms stands for the queue's, and retry-after is the time un
   expect(Number(refused.header('retry-after'))).toBeWithin(2, 16)
   for (let released = 0; released < 2; released++) await holding.release()
   expect([(await first).status, (await patient).status]).toEqual([200, 200])
-}, 60_000)
+})
 
 test('who waits too long gets 429 by HTTP and on a socket, and a socket that closes leaves the queue', async () => {
   await using upstream = await Upstream.start()
@@ -56,7 +56,7 @@ test('who waits too long gets 429 by HTTP and on a socket, and a socket that clo
   await until(async () => (await waiting(weir)) === 0)
   await holding.release()
   expect([(await first).status, upstream.calls.length]).toEqual([200, 1])
-}, 60_000)
+})
 
 test('a key that is revoked while its request waits calls no provider', async () => {
   await using upstream = await Upstream.start()
@@ -78,7 +78,7 @@ test('a key that is revoked while its request waits calls no provider', async ()
   const third = say(weir)
   await holding.release()
   expect((await third).status).toBe(200)
-}, 60_000)
+})
 
 test('turns go by weight, then by key alike; a caller can lower its class and not raise it', async () => {
   await using upstream = await Upstream.start()
@@ -104,7 +104,7 @@ test('turns go by weight, then by key alike; a caller can lower its class and no
   expect(Math.abs(of('two') - of('three'))).toBeLessThanOrEqual(1)
   expect(Math.abs(of('one') - of('patient'))).toBeLessThanOrEqual(1)
   expect(turns.slice(0, 40).filter((sender) => sender === 'slow')).toHaveLength(4)
-}, 60_000)
+})
 
 test('a worker that is short of memory turns away what waits of batch, for a request of the upper class', async () => {
   await using upstream = await Upstream.start()
@@ -125,7 +125,7 @@ test('a worker that is short of memory turns away what waits of batch, for a req
   for (let released = 0; released < 5; released++) await holding.release()
   expect([(await first).status, (await urgent).status]).toEqual([200, 200])
   expect((await Promise.all(batch)).map(({ status }) => status).sort()).toEqual([200, 200, 200, 429])
-}, 60_000)
+})
 
 test('a drain lets those that wait go on until drain_seconds are over, and then turns them away', async () => {
   await using upstream = await Upstream.start()
@@ -144,4 +144,4 @@ test('a drain lets those that wait go on until drain_seconds are over, and then 
   const statuses = (await Promise.all(answers)).map(({ status }) => status).sort()
   expect(statuses).toEqual([200, 200, 503, 503])
   expect((await weir.ended).code).toBe(0)
-}, 60_000)
+})
