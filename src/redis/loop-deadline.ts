@@ -18,14 +18,14 @@ export interface LoopTime {
   every(ms: number, call: () => void): () => void
 }
 
-const realTime: LoopTime = {
-  now: performance.now.bind(performance),
-  every: (ms, call) => {
-    const timer = setInterval(call, ms)
-    timer.unref()
-    return () => clearInterval(timer)
-  },
+/** Calls a function every `ms` milliseconds, which does not keep the process alive. The returned function stops it. */
+export function every(ms: number, call: () => void): () => void {
+  const timer = setInterval(call, ms)
+  timer.unref()
+  return () => clearInterval(timer)
 }
+
+const realTime: LoopTime = { now: performance.now.bind(performance), every }
 
 /** Ticks in one limit, if they are not more than `INTERVAL_MS_MAX` apart. */
 const TICKS = 10

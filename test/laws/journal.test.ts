@@ -305,7 +305,7 @@ class World {
   /** Callers that were frozen meanwhile settle what was lost: each costs what they say, not what it had cost. */
   private async settleLate(folder: string, books: Books, where: string): Promise<void> {
     const clock = { now: () => this.time.now }
-    const owned = OwnedStore.open(folder, (...parts) => new MemoryStore(...parts), { clock, isTakeover: true })
+    const owned = OwnedStore.open(folder, { clock, isTakeover: true })
     let expected = 0
     for (const [id, [kind, cost]] of books) {
       expected += kind === 'lost' ? LATE : cost

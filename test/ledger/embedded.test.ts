@@ -10,7 +10,6 @@ import type { AuditRow } from '../../src/ledger/audit-columns.ts'
 import { lockDirectory } from '../../src/ledger/embedded/directory-lock.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { JOURNAL_FILE, OLD_JOURNAL_FILE } from '../../src/ledger/embedded/journal-file.ts'
-import { MemoryStore } from '../../src/ledger/embedded/memory-store.ts'
 import { SteadyClock } from '../../src/ledger/embedded/monotonic-clock.ts'
 import { OwnedStore } from '../../src/ledger/embedded/owned-store.ts'
 import {
@@ -337,7 +336,7 @@ describe('a system time that steps under a running ledger', () => {
     )
     const steps: number[] = []
     const options = { clock, stepped: (ms: number) => steps.push(ms) }
-    const owned = OwnedStore.open(directory(), (...parts) => new MemoryStore(...parts), options)
+    const owned = OwnedStore.open(directory(), options)
     return {
       owned,
       steps,

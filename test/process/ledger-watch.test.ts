@@ -13,7 +13,7 @@ function make() {
   const watch = new LedgerWatch({ health: () => state.health }, logger, 3, (up) => changes.push(up))
   const look = (health: LedgerHealth, nowMs: number) => {
     state.health = health
-    watch.look(nowMs)
+    watch.tick(nowMs)
     return lines.splice(0)
   }
   return { look, changes }

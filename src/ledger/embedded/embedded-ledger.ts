@@ -2,12 +2,11 @@
 
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger.ts'
 import { fullError, isHeld, reservationOf } from '../refusal.ts'
-import { MemoryStore } from './memory-store.ts'
 import type { Clock } from './monotonic-clock.ts'
 import { OwnedStore } from './owned-store.ts'
 
 export class EmbeddedLedger implements Ledger {
-  constructor(private readonly owned: OwnedStore<MemoryStore>) {}
+  constructor(private readonly owned: OwnedStore) {}
 
   /**
    * Opens the ledger of a directory. Reservations that the last process still held are lost: each is charged the
@@ -15,7 +14,7 @@ export class EmbeddedLedger implements Ledger {
    * `LedgerFileError` if another process uses the directory, or if the file cannot be used.
    */
   static open(directory: string, clock?: Clock, keepMs?: number): EmbeddedLedger {
-    return new EmbeddedLedger(OwnedStore.open(directory, (...parts) => new MemoryStore(...parts), { clock, keepMs }))
+    return new EmbeddedLedger(OwnedStore.open(directory, { clock, keepMs }))
   }
 
   reserve(account: Account, hold: Hold): Reservation {

@@ -4,13 +4,13 @@
  */
 
 import type { LedgerHealth } from '../ledger.ts'
-import { TERMS, type Terms } from '../reservation-store.ts'
+import { TERMS } from '../reservation-store.ts'
 import { AHEAD_ADVICE, isAhead } from '../window-reset.ts'
 import { type Lock, lockDirectory } from './directory-lock.ts'
 import { Journal } from './journal.ts'
-import type { MemoryStore } from './memory-store.ts'
 import { type Clock, SteadyClock } from './monotonic-clock.ts'
-import type { Changes, ScopeState } from './store-state.ts'
+import { FullStore } from './socket/full-store.ts'
+import type { ScopeState } from './store-state.ts'
 
 /** How often overdue reservations are ended, also in organisations that send no requests. */
 const REAP_MS = 5000
@@ -30,11 +30,11 @@ interface OwnedStoreOptions {
   readonly stepped?: ((stepMs: number) => void) | undefined
 }
 
-export class OwnedStore<Store extends MemoryStore> {
+export class OwnedStore {
   private readonly timer: ReturnType<typeof setInterval>
 
   private constructor(
-    readonly store: Store,
+    readonly store: FullStore,
     readonly clock: Clock,
     private readonly journal: Journal,
     private readonly lock: Lock,
@@ -63,18 +63,17 @@ export class OwnedStore<Store extends MemoryStore> {
   }
 
   /**
-   * Opens the store of a directory, which `make` creates. Throws `LedgerFileError` if another process uses the
-   * directory, or if the file cannot be used.
+   * Opens the store of a directory. Throws `LedgerFileError` if another process uses the directory, or if the file
+   * cannot be used.
    */
-  static open<Store extends MemoryStore>(
+  static open(
     directory: string,
-    make: (clock: Clock, changes: Changes, terms: Terms) => Store,
     { clock = new SteadyClock(), keepMs, isTakeover = false, appended, stepped }: OwnedStoreOptions = {},
-  ): OwnedStore<Store> {
+  ): OwnedStore {
     const lock = lockDirectory(directory)
     try {
       const journal = new Journal(directory, () => clock.now(), { keepMs, appended })
-      const store = make(clock, journal, { ...TERMS, endedMs: 0 })
+      const store = new FullStore(clock, journal, { ...TERMS, endedMs: 0 })
       const { scopes, live, lost } = journal.load()
       store.restore(scopes, [...live, ...lost])
       if (isTakeover) store.renewAll()

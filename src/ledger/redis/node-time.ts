@@ -1,6 +1,6 @@
 /** The time of a node with Redis, which tests simulate. */
 
-import { LoopPauses } from '../../redis/loop-deadline.ts'
+import { every, LoopPauses } from '../../redis/loop-deadline.ts'
 
 /** The clock and the timer of this machine. Tests simulate them. */
 export interface Time {
@@ -17,11 +17,7 @@ export const realTime: Time = {
   now: Date.now,
   // A settlement cannot be sent, nor its reply be read, while the loop of this process is busy.
   afterRunning: (ms) => pauses.wait(ms),
-  every: (ms, call) => {
-    const timer = setInterval(call, ms)
-    timer.unref()
-    return () => clearInterval(timer)
-  },
+  every,
 }
 
 /** Resolves after so long, or when the event loop has run for so long. */

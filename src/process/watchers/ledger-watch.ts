@@ -48,7 +48,7 @@ export class LedgerWatch implements Ticking {
   ) {}
 
   start(): void {
-    this.look(performance.now())
+    this.tick(performance.now())
     slowTicker.add(this)
   }
 
@@ -58,10 +58,6 @@ export class LedgerWatch implements Ticking {
   }
 
   tick(nowMs: number): void {
-    this.look(nowMs)
-  }
-
-  look(nowMs: number): void {
     const health = this.ledger.health()
     const { up, complaint, pending } = health
     const problem = complaint ?? (up ? undefined : 'The ledger does not answer.')

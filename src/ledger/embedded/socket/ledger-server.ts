@@ -14,7 +14,6 @@ import type { Clock } from '../monotonic-clock.ts'
 import { OwnedStore } from '../owned-store.ts'
 import { FrameError, FrameReader } from './frame-reader.ts'
 import { FrameWriter } from './frame-writer.ts'
-import { FullStore } from './full-store.ts'
 import { ACCOUNTS_MAX, AnswerWriter, PROTOCOL, readCall, type ToOwner } from './owner-messages.ts'
 
 export const LEDGER_SOCKET = 'ledger.sock'
@@ -38,7 +37,7 @@ interface LedgerServerOptions {
 }
 
 export class LedgerServer {
-  private readonly owned: OwnedStore<FullStore>
+  private readonly owned: OwnedStore
   private readonly connections = new Set<Connection>()
   /** By their names; the one that was connected or closed last is the last. */
   private readonly workers = new Map<string, Worker>()
@@ -49,7 +48,7 @@ export class LedgerServer {
 
   /** Opens the ledger of a directory and accepts workers. Throws `LedgerFileError`, or `Error` for the socket. */
   constructor(directory: string, { keepMs, isTakeover, clock, stepped }: LedgerServerOptions = {}) {
-    this.owned = OwnedStore.open(directory, (...parts) => new FullStore(...parts), {
+    this.owned = OwnedStore.open(directory, {
       clock,
       keepMs,
       isTakeover,
@@ -129,7 +128,7 @@ class Connection implements ToOwner {
 
   constructor(
     private readonly socket: Socket<Connection>,
-    private readonly owned: OwnedStore<FullStore>,
+    private readonly owned: OwnedStore,
     private readonly workers: Map<string, Worker>,
   ) {
     this.frames = new FrameWriter(socket)

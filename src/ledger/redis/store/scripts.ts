@@ -72,9 +72,7 @@ interface Script<Argument extends string, Outcome extends string> {
   readonly lua: string
   readonly arguments: readonly Argument[]
   readonly outcomes: readonly Outcome[]
-  /** The name of the script's table of amounts by unit, made from its arguments, if it needs one. */
-  readonly amounts?: 'used' | undefined
-  /** Whether it receives figures of usage after its own arguments. */
+  /** Whether it receives figures of usage after its own arguments: `used` are their amounts by unit. */
   readonly hasFigures?: boolean | undefined
 }
 
@@ -110,7 +108,6 @@ export const scripts = {
     restore,
     ['witness', 'epoch', 'node', 'number', 'last', 'key', 'day', 'series'],
     ['restored', 'emptied'],
-    'used',
     true,
   ),
   restoreCounter: script(
@@ -131,18 +128,17 @@ function script<const Argument extends string, const Outcome extends string>(
   lua: string,
   names: readonly Argument[],
   outcomes: readonly Outcome[],
-  amounts?: 'used',
   hasFigures?: boolean,
 ): Script<Argument, Outcome> {
-  return { lua, arguments: names, outcomes, amounts, hasFigures }
+  return { lua, arguments: names, outcomes, hasFigures }
 }
 
-/** All arguments of a script in their order: its own, figures, and the further units whose amounts it needs. */
+/** All arguments of a script in their order: its own, and figures with the further units whose amounts it needs. */
 export function argumentsOf(name: ScriptName): readonly string[] {
   const script: Script<string, string> = scripts[name]
-  const own = [...script.arguments, ...(script.hasFigures === true ? FIGURE_ARGUMENTS : [])]
-  const further = script.amounts === undefined ? [] : furtherUnits.filter((unit) => !own.includes(unit))
-  return [...own, ...further]
+  if (script.hasFigures !== true) return script.arguments
+  const own = [...script.arguments, ...FIGURE_ARGUMENTS]
+  return [...own, ...furtherUnits.filter((unit) => !own.includes(unit))]
 }
 
 /** Declares a local for each argument from a position on. */
@@ -158,18 +154,13 @@ export function luaName(argument: string): string {
   return argument.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
-/** Amounts by unit, from the arguments of a script. */
-function amountsLua(amounts: string | undefined, names: readonly string[]): string {
-  if (amounts === undefined) return ''
-  const requests = names.includes('requests') ? 'requests' : '1'
-  const table = amountsTable({ requests, tokens: 'sum(input, output)', micro_usd: 'cost' })
-  return `local ${amounts} = ${table}\n`
-}
-
 /** The Lua table of amounts by unit; units that `values` lacks are locals of their names. */
 function amountsTable(values: Readonly<Record<string, string>>): string {
   return `{ ${limitUnits.map((unit) => values[unit] ?? unit).join(', ')} }`
 }
+
+/** Amounts by unit of figures. */
+const USED = { requests: 'requests', tokens: 'sum(input, output)', micro_usd: 'cost' }
 
 /** What stands before the charge in the list of a request of `settle`: id, account, time of admission, series. */
 const BEFORE_CHARGE = 4
@@ -319,11 +310,10 @@ export class Programs {
     const needsAccount = names[0] === ACCOUNT[0]
     const early = needsAccount ? ACCOUNT.length : names[0] === 'witness' ? 1 : 0
     const first = argumentsLua(names.slice(0, early), 0) + (needsAccount ? account : '')
-    const { amounts, hasFigures }: Script<string, string> = scripts[name]
+    const { hasFigures }: Script<string, string> = scripts[name]
     const own =
       argumentsLua(names, early) +
-      amountsLua(amounts, names) +
-      (hasFigures === true ? figuresLua() : '') +
+      (hasFigures === true ? `local used = ${amountsTable(USED)}\n${figuresLua()}` : '') +
       (REQUESTS[name]?.() ?? '')
     const saves = `local SAVES = ${name === 'preview' ? 0 : 1}\n`
     const texts = [CONSTANTS, saves, this.layout, this.clockLua, first, store, counters, own, scripts[name].lua]
