@@ -12,7 +12,6 @@ import type { KeyStore } from '../keys/key-store.ts'
 import { openSqliteKeyStore, SqliteKeyBackend } from '../keys/sqlite-key-store.ts'
 import type { AuditLog } from '../ledger/audit-log.ts'
 import { type Lock, lockDirectory } from '../ledger/embedded/directory-lock.ts'
-import { EmbeddedLedger } from '../ledger/embedded/embedded-ledger.ts'
 import { LedgerServer } from '../ledger/embedded/socket/ledger-server.ts'
 import { WorkerLedger } from '../ledger/embedded/socket/worker-ledger.ts'
 import { EmbeddedAccountUsageReader, EmbeddedAuditLog, EmbeddedUsageLog } from '../ledger/embedded/sqlite-readers.ts'
@@ -47,16 +46,6 @@ export async function withPart<Part extends Closable, Result>(
   }
 }
 
-/**
- * Opens the ledger for a gateway. `isKeeper`: true for the one worker of a machine that maintains what all workers
- * share. Throws `LedgerFileError` or `RedisUnfitError`, whose messages are for the operator.
- */
-export async function openLedger(place: LedgerPlace, isKeeper = true): Promise<Ledger> {
-  const { ledger, dataDir } = place
-  if (ledger.kind === 'redis') return await openRedisLedger(place, ledger.redis, isKeeper)
-  return await whenFree(() => EmbeddedLedger.open(dataDir, undefined, keepMsOf(place)))
-}
-
 async function openRedisLedger(place: LedgerPlace, redis: RedisConfig, isKeeper: boolean): Promise<RedisLedger> {
   const { ledgerUnreachable, dataDir } = place
   const { RedisLedger } = await import('../ledger/redis/redis-ledger.ts')
@@ -72,7 +61,7 @@ export type LedgerRole = 'owner' | 'successor' | 'caller'
 /** The ledger of a worker. */
 export interface OpenedLedger {
   readonly ledger: Ledger
-  /** The owner of the embedded ledger is gone: this worker owns it from now on. Rejects like `openLedger`. */
+  /** The owner of the embedded ledger is gone: this worker owns it from now on. Rejects like `openWorkerLedger`. */
   takeOver(): Promise<void>
   /** As in `RedisLedger`; absent if the ledger is embedded: no other node spends from its budgets. */
   readonly reportPassed?: RedisLedger['reportPassed']
@@ -81,7 +70,10 @@ export interface OpenedLedger {
 /** Called after a large step of the system time under an embedded ledger, in milliseconds. */
 type Stepped = (stepMs: number) => void
 
-/** Opens the ledger for one of several workers. Throws like `openLedger`. */
+/**
+ * Opens the ledger for a worker. `isKeeper`: true for the one of a machine that maintains what all of its workers
+ * share. Throws `LedgerFileError` or `RedisUnfitError`, whose messages are for the operator.
+ */
 export async function openWorkerLedger(
   place: LedgerPlace,
   role: LedgerRole,
@@ -101,7 +93,7 @@ export async function openWorkerLedger(
   return { ledger, takeOver: () => whenFree(() => ledger.takeOver(dataDir, options)) }
 }
 
-/** Opens the embedded ledger in a process that only owns it, for the workers. Throws like `openLedger`. */
+/** Opens the embedded ledger in a process that only owns it, for the workers. Throws like `openWorkerLedger`. */
 export async function openLedgerServer(place: LedgerPlace, role: LedgerRole, stepped: Stepped): Promise<LedgerServer> {
   const options = { keepMs: keepMsOf(place), isTakeover: role === 'successor', stepped }
   return await whenFree(() => new LedgerServer(place.dataDir, options))
@@ -109,7 +101,7 @@ export async function openLedgerServer(place: LedgerPlace, role: LedgerRole, ste
 
 /**
  * Lets no other gateway use `data_dir` as long as this process runs and has not released it. Undefined with the
- * embedded ledger, whose owner locks the directory. Throws like `openLedger`.
+ * embedded ledger, whose owner locks the directory. Throws like `openWorkerLedger`.
  */
 export async function lockDataDir({ ledger, dataDir }: LedgerPlace): Promise<Lock | undefined> {
   return ledger.kind === 'embedded' ? undefined : await whenFree(() => lockDirectory(dataDir, 'shared'))
@@ -137,21 +129,21 @@ async function whenFree<T>(open: () => T): Promise<T> {
   }
 }
 
-/** For `weir usage`, whether or not a gateway runs. Throws like `openLedger`. */
+/** For `weir usage`, whether or not a gateway runs. Throws like `openWorkerLedger`. */
 export async function openUsageLog({ ledger, dataDir }: LedgerPlace): Promise<UsageLog> {
   if (ledger.kind === 'embedded') return new EmbeddedUsageLog(dataDir)
   const { RedisUsageLog } = await import('../ledger/redis/readers/redis-readers.ts')
   return RedisUsageLog.open(ledger.redis)
 }
 
-/** For `weir audit`, whether or not a gateway runs. Throws like `openLedger`. */
+/** For `weir audit`, whether or not a gateway runs. Throws like `openWorkerLedger`. */
 export async function openAuditLog({ ledger, dataDir }: LedgerPlace): Promise<AuditLog> {
   if (ledger.kind === 'embedded') return new EmbeddedAuditLog(dataDir)
   const { RedisAuditLog } = await import('../ledger/redis/readers/redis-readers.ts')
   return RedisAuditLog.open(ledger.redis)
 }
 
-/** For `weir ledger reset-window`. Throws like `openLedger`. */
+/** For `weir ledger reset-window`. Throws like `openWorkerLedger`. */
 export async function openWindowReset({ ledger, dataDir }: LedgerPlace): Promise<WindowReset> {
   if (ledger.kind === 'embedded') {
     const { EmbeddedWindowReset } = await import('../ledger/embedded/sqlite-window-reset.ts')
@@ -161,14 +153,14 @@ export async function openWindowReset({ ledger, dataDir }: LedgerPlace): Promise
   return RedisWindowReset.open(ledger.redis)
 }
 
-/** For `weir explain`, whether or not a gateway runs. Throws like `openLedger`. */
+/** For `weir explain`, whether or not a gateway runs. Throws like `openWorkerLedger`. */
 export async function openAccountUsageReader({ ledger, dataDir }: LedgerPlace): Promise<AccountUsageReader> {
   if (ledger.kind === 'embedded') return new EmbeddedAccountUsageReader(dataDir)
   const { RedisAccountUsageReader } = await import('../ledger/redis/readers/redis-readers.ts')
   return RedisAccountUsageReader.open(ledger.redis)
 }
 
-/** For `weir keys list`, whether or not a gateway runs. Throws like `openLedger`. */
+/** For `weir keys list`, whether or not a gateway runs. Throws like `openWorkerLedger`. */
 export async function openKeyActivity({ ledger, dataDir }: LedgerPlace): Promise<KeyActivityReader> {
   if (ledger.kind === 'embedded') {
     const { EmbeddedKeyActivityReader } = await import('../ledger/embedded/key-activity-reader.ts')
@@ -178,7 +170,7 @@ export async function openKeyActivity({ ledger, dataDir }: LedgerPlace): Promise
   return RedisKeyActivityReader.open(ledger.redis)
 }
 
-/** For `weir keys`, whether or not a gateway runs. Throws like `openLedger`. */
+/** For `weir keys`, whether or not a gateway runs. Throws like `openWorkerLedger`. */
 export async function openKeyStore({ ledger, dataDir }: LedgerPlace): Promise<KeyStore> {
   if (ledger.kind === 'embedded') return openSqliteKeyStore(dataDir)
   const { openRedisKeyStore } = await import('../keys/redis-key-store.ts')

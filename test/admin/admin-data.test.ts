@@ -5,13 +5,13 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { AdminData } from '../../src/admin/admin-data.ts'
-import { openLedger } from '../../src/assembly/open-ledger.ts'
 import { counterAccount } from '../../src/gateway/request-budgets.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { noCharge } from '../../src/ledger/ledger.ts'
 import { COUNTERS_READ_MAX } from '../../src/reports/counter-usage.ts'
 import { use } from '../cli/world.ts'
 import { adminParts, checked } from '../support/admin.ts'
+import { openLedger } from '../support/open-ledger.ts'
 
 test('budgets and the status have what was spent while nobody asked', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'weir-admin-'))

@@ -6,11 +6,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { budgetRow, usedUpAt } from '../../src/admin/budget-rows.ts'
 import { readSpend } from '../../src/admin/recent-spend.ts'
-import { openAccountUsageReader, openLedger } from '../../src/assembly/open-ledger.ts'
+import { openAccountUsageReader } from '../../src/assembly/open-ledger.ts'
 import { limitTable } from '../../src/core/limits.ts'
 import { noCharge } from '../../src/ledger/ledger.ts'
 import { readLimitUsages } from '../../src/reports/limit-usage.ts'
 import { checked } from '../support/admin.ts'
+import { openLedger } from '../support/open-ledger.ts'
 
 let folder: string
 

@@ -3,9 +3,10 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type LedgerPlace, openLedger, openUsageLog } from '../../src/assembly/open-ledger.ts'
+import { type LedgerPlace, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { type Charge, type Ledger, noCharge } from '../../src/ledger/ledger.ts'
 import { PROGRAM } from '../process/weir.ts'
+import { openLedger } from '../support/open-ledger.ts'
 
 /** A key of the configuration. */
 export const CONFIGURED = 'configured-key-0123456789'

@@ -2,13 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { alertLedger } from '../../src/assembly/alert-ledger.ts'
-import {
-  type LedgerPlace,
-  openAccountUsageReader,
-  openAuditLog,
-  openLedger,
-  openUsageLog,
-} from '../../src/assembly/open-ledger.ts'
+import { type LedgerPlace, openAccountUsageReader, openAuditLog, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { Limits } from '../../src/core/limits.ts'
 import {
@@ -23,6 +17,7 @@ import { rateLimitHeaders } from '../../src/ledger/rate-limit-headers.ts'
 import { remainingLimits } from '../../src/ledger/remaining.ts'
 import { groupUsage } from '../../src/ledger/usage-log.ts'
 import { dayOf } from '../../src/ledger/window.ts'
+import { openLedger } from '../support/open-ledger.ts'
 import { Random, randomSeed } from './random.ts'
 
 export interface Installation {

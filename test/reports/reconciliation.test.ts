@@ -4,11 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openLedger } from '../../src/assembly/open-ledger.ts'
 import { withTier } from '../../src/core/tags.ts'
 import { type Charge, noCharge } from '../../src/ledger/ledger.ts'
 import { BillProblem, readBill } from '../../src/reports/provider-bill.ts'
 import { MAIN } from '../process/weir.ts'
+import { openLedger } from '../support/open-ledger.ts'
 
 const day = new Date().toISOString().slice(0, 10)
 const before = new Date(Date.parse(day) - 86_400_000).toISOString().slice(0, 10)

@@ -3,9 +3,10 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type LedgerPlace, openLedger, openUsageLog } from '../../src/assembly/open-ledger.ts'
+import { type LedgerPlace, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { type Account, type Estimate, type Ledger, noCharge } from '../../src/ledger/ledger.ts'
 import { dayOf } from '../../src/ledger/window.ts'
+import { openLedger } from '../../test/support/open-ledger.ts'
 
 const LIMITS = {
   requestsPerMinute: 1e9,
