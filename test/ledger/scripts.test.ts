@@ -61,11 +61,9 @@ describe.each(names)('%s.lua', (name) => {
     for (const argument of own) {
       const name = SHARED[argument] ?? luaName(argument)
       const isRead = new RegExp(`\\b${name}\\b`).test(code(script.lua))
-      // Money and tokens may be read as amounts by unit.
-      if (script.amounts === undefined || !/^(input|output|cost)$/.test(argument))
-        expect([argument, isRead]).toEqual([argument, true])
+      expect([argument, isRead]).toEqual([argument, true])
     }
-    if (script.amounts !== undefined) expect(code(script.lua)).toContain(`${script.amounts}[`)
+    if (script.hasFigures === true) expect(code(script.lua)).toContain('used[')
   })
 
   test('the arguments are sent in the order of their names', () => {
