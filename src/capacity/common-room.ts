@@ -213,11 +213,7 @@ export class CommonRoom {
   }
 
   private stateOf(meter: Meter, nowMs: number): State {
-    let state = this.states.get(meter.name)
-    if (state === undefined) {
-      state = newState(bucketOf(meter).most, nowMs)
-      this.states.set(meter.name, state)
-    }
+    const state = this.states.getOrInsertComputed(meter.name, () => newState(bucketOf(meter).most, nowMs))
     if (meter.kind === 'rate') {
       const { perMs } = bucketOf(meter)
       const sinceMs = Math.max(0, nowMs - Math.max(state.atMs, state.closedMs))

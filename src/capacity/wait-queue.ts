@@ -43,9 +43,7 @@ class Line {
   constructor(readonly organization: string) {}
 
   add(waiting: Waiting): void {
-    const list = this.byKey.get(waiting.key)
-    if (list === undefined) this.byKey.set(waiting.key, [waiting])
-    else list.push(waiting)
+    this.byKey.getOrInsert(waiting.key, []).push(waiting)
     this.size++
   }
 
@@ -135,11 +133,9 @@ export class WaitQueue implements Ticking, RoomListener {
       this.figures.shed(waiting.priority)
       return false
     }
-    const group = this.groups.get(waiting.candidates) ?? { lines: { interactive: new Map(), batch: new Map() } }
-    this.groups.set(waiting.candidates, group)
-    const lines = group.lines[waiting.priority]
-    const line = lines.get(waiting.organization) ?? new Line(waiting.organization)
-    lines.set(waiting.organization, line)
+    const noLines = { interactive: new Map(), batch: new Map() }
+    const lines = this.groups.getOrInsert(waiting.candidates, { lines: noLines }).lines[waiting.priority]
+    const line = lines.getOrInsertComputed(waiting.organization, (organization) => new Line(organization))
     // Who has not waited for long gets no turns for that time.
     const name = `${waiting.priority} ${waiting.organization}`
     this.had.set(name, Math.max(this.had.get(name) ?? 0, this.virtual[waiting.priority]))

@@ -41,15 +41,10 @@ const known = new WeakMap<Price, Map<string, Price>>()
 /** The prices of a request with these fields, each `name:value` and one of `price.fields`. */
 export function priceWithFields(price: Price, fields: readonly string[]): Price {
   if (fields.length === 0) return price
-  const made = known.get(price) ?? new Map<string, Price>()
-  known.set(price, made)
-  const name = fields.join()
-  let scaled = made.get(name)
-  if (scaled === undefined) {
-    scaled = fields.reduce((each, field) => scaledPrice(each, price.fields?.[field] ?? 1), price)
-    made.set(name, scaled)
-  }
-  return scaled
+  const made = known.getOrInsertComputed(price, () => new Map())
+  return made.getOrInsertComputed(fields.join(), () =>
+    fields.reduce((each, field) => scaledPrice(each, price.fields?.[field] ?? 1), price),
+  )
 }
 
 function scaledPrice(price: Price, factor: number): Price {

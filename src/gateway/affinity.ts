@@ -73,7 +73,8 @@ export class Affinity {
     breaker: Pick<Breaker, 'isHealthy'>,
     hasThought: ((candidate: Candidate) => boolean) | undefined,
   ): readonly Candidate[] {
-    return grouped(candidates).flatMap((group) => {
+    const byModel = Map.groupBy(candidates, ({ model }) => model.name)
+    return [...byModel.values()].flatMap((group) => {
       const [first] = group
       // With `spread: weighted` the conversation itself decides the order (`spread.ts`).
       if (first === undefined || group.length === 1 || first.model.weights !== undefined) return group
@@ -206,17 +207,6 @@ function addBeginning(request: Omit<Beginning, 'hints'>, add: (text: string) => 
 
 function withFirst(first: Candidate, group: readonly Candidate[]): readonly Candidate[] {
   return [first, ...group.filter((candidate) => candidate !== first)]
-}
-
-/** The candidates of each model together. */
-function grouped(candidates: readonly Candidate[]): readonly (readonly Candidate[])[] {
-  const groups = new Map<string, Candidate[]>()
-  for (const candidate of candidates) {
-    const group = groups.get(candidate.model.name)
-    if (group === undefined) groups.set(candidate.model.name, [candidate])
-    else group.push(candidate)
-  }
-  return [...groups.values()]
 }
 
 function same(one: TargetRef | undefined, other: TargetRef | undefined): boolean {

@@ -117,9 +117,7 @@ function sourcesOf(gateway: Pick<Gateway, 'catalog' | 'upstreams'>): ReadonlyMap
     if (prefix === undefined) continue
     const upstream = upstreamOf(gateway, { target })
     if (upstream.provider.models === undefined) continue
-    const known = sources.get(target.provider)
-    if (known === undefined) sources.set(target.provider, { upstream, prefixes: [prefix] })
-    else known.prefixes.push(prefix)
+    sources.getOrInsert(target.provider, { upstream, prefixes: [] }).prefixes.push(prefix)
   }
   return sources
 }

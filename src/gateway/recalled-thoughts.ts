@@ -262,13 +262,7 @@ export class RecalledThoughts {
 
   /** What this issuer gets back; `own`: what the caller has sent back itself. */
   for(issuer: Issuer, own?: PlacedThoughts): Recalled {
-    const key = `${issuer.form}/${issuer.id}`
-    let found = this.own.get(key)
-    if (found === undefined) {
-      found = this.found(issuer, own)
-      this.own.set(key, found)
-    }
-    return found
+    return this.own.getOrInsertComputed(`${issuer.form}/${issuer.id}`, () => this.found(issuer, own))
   }
 
   private found({ id, form }: Issuer, own: PlacedThoughts | undefined): Recalled {

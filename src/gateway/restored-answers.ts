@@ -164,9 +164,7 @@ export class RestoredAnswers {
   }
 
   private addBefore(at: number, json: string): void {
-    const known = this.before.get(at)
-    if (known === undefined) this.before.set(at, [json])
-    else known.push(json)
+    this.before.getOrInsert(at, []).push(json)
   }
 
   private get shift(): number {

@@ -91,9 +91,7 @@ export class TargetProber implements Ticking {
       // Two providers may have one address, and credentials of their own.
       const key = JSON.stringify([rest.provider, request.url])
       if (this.running.has(key)) continue
-      const same = found.get(key)
-      if (same === undefined) found.set(key, { request, upstream, outages: [outage] })
-      else same.outages.push(outage)
+      found.getOrInsert(key, { request, upstream, outages: [] }).outages.push(outage)
     }
     return found
   }

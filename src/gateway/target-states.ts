@@ -145,14 +145,10 @@ export class TargetStates {
 
   private of({ provider, model }: TargetRef): Known {
     const target = { provider, model }
-    const found = this.known.get(targetKey(target))
-    if (found !== undefined) return found
-    const made: Known = {
+    return this.known.getOrInsertComputed(targetKey(target), () => ({
       ...{ target, answeredMs: 0, failedMs: 0, sinceMs: 0, failure: { reason: 'failed' } },
       ...{ failures: [], outage: undefined, streams: new StreamOutage() },
-    }
-    this.known.set(targetKey(target), made)
-    return made
+    }))
   }
 }
 

@@ -63,9 +63,6 @@ export class TargetUsage {
   }
 
   private of(target: TargetRef): Reports {
-    const key = targetKey(target)
-    const reports = this.reports.get(key) ?? new Reports(target)
-    this.reports.set(key, reports)
-    return reports
+    return this.reports.getOrInsertComputed(targetKey(target), () => new Reports(target))
   }
 }

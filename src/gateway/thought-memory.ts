@@ -71,14 +71,10 @@ export function issuerOf(endpoint: Endpoint, model: string, form: ThoughtForm): 
 
 /** A digest of what the provider knows the operator by: with another credential it cannot read its own thoughts. */
 function credentialOf(endpoint: Endpoint): string {
-  let digest = credentials.get(endpoint)
-  if (digest === undefined) {
-    const { apiKey, aws, project, identity } = endpoint
+  return credentials.getOrInsertComputed(endpoint, ({ apiKey, aws, project, identity }) => {
     const known = JSON.stringify([apiKey, aws?.region, aws?.keys?.accessKeyId, project, identity])
-    digest = createHash('sha256').update(known).digest('base64url').slice(0, DIGEST_CHARS)
-    credentials.set(endpoint, digest)
-  }
-  return digest
+    return createHash('sha256').update(known).digest('base64url').slice(0, DIGEST_CHARS)
+  })
 }
 
 /** One for each configuration. */

@@ -53,11 +53,7 @@ export class ContinuationMemory {
    * this one itself if it alone is too large.
    */
   keep(organization: string, conversation: Continuable): void {
-    let kept = this.organizations.get(organization)
-    if (kept === undefined) {
-      kept = { conversations: new Map(), bytes: 0 }
-      this.organizations.set(organization, kept)
-    }
+    const kept = this.organizations.getOrInsertComputed(organization, () => ({ conversations: new Map(), bytes: 0 }))
     kept.conversations.set(conversation, 0)
     kept.bytes += conversation.bytes
     this.measure(organization, conversation)

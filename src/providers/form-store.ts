@@ -208,9 +208,7 @@ export class FormStore {
   }
 
   private put(form: LearnedForm): void {
-    const place = placeOf(form)
-    const forms = this.byTarget.get(place) ?? new Map<string, LearnedForm>()
-    this.byTarget.set(place, forms)
+    const forms = this.byTarget.getOrInsertComputed(placeOf(form), () => new Map())
     const known = forms.get(form.field)
     if (known === undefined || !isInForce(known, this.nowMs())) this.since.set(formKey(form), performance.now())
     forms.set(form.field, form)

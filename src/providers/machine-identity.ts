@@ -20,11 +20,7 @@ export class MachineIdentity<T> {
 
   /** Throws `ProviderError` `credential` if none can be fetched. */
   async of(endpoint: Endpoint, fetch: () => Promise<Expiring<T>>): Promise<T> {
-    let renewed = this.known.get(endpoint)
-    if (renewed === undefined) {
-      renewed = new RenewedValue(fetch)
-      this.known.set(endpoint, renewed)
-    }
+    const renewed = this.known.getOrInsertComputed(endpoint, () => new RenewedValue(fetch))
     try {
       return await renewed.get()
     } catch (cause) {

@@ -128,9 +128,7 @@ class ChangedIds {
   private call(entry: number, id: string): string {
     const sent = this.unique(fitted(id, NAMES_OF_64))
     this.calls.set(sent, entry)
-    const open = this.open.get(id)
-    if (open === undefined) this.open.set(id, { sent: [sent], next: 0 })
-    else open.sent.push(sent)
+    this.open.getOrInsert(id, { sent: [], next: 0 }).sent.push(sent)
     return sent
   }
 

@@ -92,8 +92,7 @@ export class LoopPauses {
 
   /** Resolves when the loop has run for so long, and has read its sockets several times. */
   wait(ms: number): Promise<void> {
-    const known = this.byMs.get(ms) ?? new LoopDeadline(ms, this.time)
-    this.byMs.set(ms, known)
+    const known = this.byMs.getOrInsertComputed(ms, () => new LoopDeadline(ms, this.time))
     return new Promise((resolve) => known.watch({ isSettled: false, expire: resolve }))
   }
 }

@@ -41,9 +41,7 @@ export class Addresses {
     const known = this.known.get(hostname)
     if (known !== undefined && this.nowMs() < known.untilMs) return known.addresses
     if (isIP(hostname) !== 0) return [hostname]
-    const asking = this.asking.get(hostname) ?? this.ask(hostname)
-    this.asking.set(hostname, asking)
-    return asking
+    return this.asking.getOrInsertComputed(hostname, () => this.ask(hostname))
   }
 
   /** The next connection looks the name up again: what is known led nowhere. */

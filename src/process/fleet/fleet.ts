@@ -255,8 +255,7 @@ export class Fleet implements FleetView {
     if (digests.size < 2) return
     if (config !== undefined) {
       const own = this.digestsOf(config).configuration
-      const details = this.details.get(own) ?? detailsOf(config, this.secret)
-      this.details.set(own, details)
+      const details = this.details.getOrInsertComputed(own, () => detailsOf(config, this.secret))
       await store.keepDetails(own, () => JSON.stringify(details))
     }
     for (const digest of digests) {

@@ -38,9 +38,7 @@ export class SupervisorItems implements ItemChannel {
     if (items.length === 0 || this.underway + size > UNDERWAY_MAX) return
     this.underway += size
     if (this.unsent.size === 0) setTimeout(() => this.flush(), GATHER_MS)
-    const waiting = this.unsent.get(organization)
-    if (waiting === undefined) this.unsent.set(organization, [...items])
-    else waiting.push(...items)
+    this.unsent.getOrInsert(organization, []).push(...items)
     if (isUrgent) this.flush()
   }
 

@@ -79,11 +79,7 @@ export class EpochRows {
    */
   look(): (organization: string, epoch: number) => boolean {
     const seen = new Map<string, number>()
-    return (organization, epoch) => {
-      const known = seen.get(organization) ?? this.of(organization).epoch
-      seen.set(organization, known)
-      return known === epoch
-    }
+    return (organization, epoch) => seen.getOrInsertComputed(organization, () => this.of(organization).epoch) === epoch
   }
 
   /** Adds to the number of requests that are in `usage`. */

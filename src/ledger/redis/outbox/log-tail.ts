@@ -122,10 +122,8 @@ export class LogTail {
     this.last = number
     const batch: readonly Values[] = JSON.parse(rows)
     for (const values of batch) {
-      const organization = organizationOfValues(values)
-      const known = this.rows.get(organization)
-      if (known === undefined) this.rows.set(organization, [{ endedMs, values }])
-      else if (known.push({ endedMs, values }) >= 2 * RESEND_MAX) known.splice(0, RESEND_MAX)
+      const known = this.rows.getOrInsert(organizationOfValues(values), [])
+      if (known.push({ endedMs, values }) >= 2 * RESEND_MAX) known.splice(0, RESEND_MAX)
     }
   }
 }

@@ -96,10 +96,7 @@ export class OutboxGroups {
   }
 
   acknowledge(id: string, group: Group): void {
-    const { acknowledged } = this.change
-    const ids = acknowledged.get(group)
-    if (ids === undefined) acknowledged.set(group, new Set([id]))
-    else ids.add(id)
+    this.change.acknowledged.getOrInsertComputed(group, () => new Set()).add(id)
   }
 
   /** Deletes groups of which everything is acknowledged. */

@@ -318,8 +318,7 @@ export class Outbox implements NodeLog {
       const isTaken = as === 'taken' && isIn(fate.organization, fate.epoch)
       const group = groups.of(id)
       if (group !== undefined) {
-        const isStored = stored.get(group) ?? groups.isStored(group)
-        stored.set(group, isStored)
+        const isStored = stored.getOrInsertComputed(group, () => groups.isStored(group))
         // A group has only settlements that were sent: that need not be marked.
         if (isStored && (isTaken || as === 'sent')) {
           if (isTaken) groups.acknowledge(id, group)

@@ -60,10 +60,7 @@ export function reconcile(
       resend.push(one.id)
       if (one.usage !== undefined) take(missing, one.usage)
     } else if (state === undefined && one.usage !== undefined) {
-      const name = placeName(one.usage)
-      const others = doubtful.get(name)
-      if (others === undefined) doubtful.set(name, [one])
-      else others.push(one)
+      doubtful.getOrInsert(placeName(one.usage), []).push(one)
     } else if (one.isPending) absorb.push(one.id)
   }
   for (const [name, some] of doubtful) {

@@ -88,10 +88,7 @@ export function lackingSpend(
   const charged = new Map<string, SpentInWindows[]>()
   for (const settlement of resent) {
     for (const [counter, windows] of countersOf(settlement, holds, isOpen)) {
-      const known = charged.get(counter)
-      const one = { windows, spent: spentOf(settlement) }
-      if (known === undefined) charged.set(counter, [one])
-      else known.push(one)
+      charged.getOrInsert(counter, []).push({ windows, spent: spentOf(settlement) })
     }
   }
   return sums.flatMap((sum) => {

@@ -85,8 +85,7 @@ export class OwedSpend {
 
   private change({ key, day, costMicroUsd }: UsageRow, sign: 1 | -1): void {
     for (const scope of ['', `k${key}`]) {
-      const days = this.days.get(scope) ?? new Map<number, number>()
-      this.days.set(scope, days)
+      const days = this.days.getOrInsertComputed(scope, () => new Map())
       days.set(day, (days.get(day) ?? 0) + sign * costMicroUsd)
     }
   }

@@ -125,8 +125,7 @@ export class Restoration {
    * then counts as spent. Throws if Redis does not answer.
    */
   async serve(organization: string): Promise<void> {
-    const served = this.served.get(organization) ?? Promise.withResolvers<void>()
-    this.served.set(organization, served)
+    const served = this.served.getOrInsertComputed(organization, () => Promise.withResolvers())
     const isDoubted = this.doubted.has(organization)
     await Promise.race([isDoubted ? this.compare(organization) : this.restore(organization), served.promise])
   }
@@ -138,9 +137,7 @@ export class Restoration {
   quietly<T>(organization: string, call: () => Promise<T>): Promise<T> {
     if (!this.isOwed(organization)) return call()
     return new Promise((resolve, reject) => {
-      const calls = this.quiet.get(organization) ?? []
-      this.quiet.set(organization, calls)
-      calls.push(() => call().then(resolve, reject))
+      this.quiet.getOrInsert(organization, []).push(() => call().then(resolve, reject))
     })
   }
 

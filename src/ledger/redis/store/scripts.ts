@@ -326,7 +326,5 @@ const programsByClock = new Map<string, Programs>()
 
 /** The programs of this process. `clockLua` sets `now`; only tests replace Redis' own clock. */
 export function programs(clockLua: string = clock): Programs {
-  const known = programsByClock.get(clockLua) ?? new Programs(clockLua)
-  programsByClock.set(clockLua, known)
-  return known
+  return programsByClock.getOrInsertComputed(clockLua, () => new Programs(clockLua))
 }
