@@ -11,7 +11,7 @@ export function locatorOf(read: Read): Locator {
     lineOf: (path) => {
       // A missing key is reported at the group that should have it.
       for (let length = path.length; length > 0; length--) {
-        const line = read.lines.get(pathText(path.slice(0, length)))
+        const line = read.lines().get(pathText(path.slice(0, length)))
         if (line !== undefined) return line
       }
       return 1

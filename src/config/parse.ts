@@ -1,6 +1,5 @@
 /** The text of a configuration → `Config`, or all problems at once. No problem shows a secret. */
 
-import { Value } from '@sinclair/typebox/value'
 import { build } from './build.ts'
 import { checkAlerts } from './check-alerts.ts'
 import type { Check } from './check-context.ts'
@@ -12,12 +11,13 @@ import { checkProviders } from './check-providers.ts'
 import { checkTagList } from './check-tags.ts'
 import { checkTracing } from './check-tracing.ts'
 import type { Config } from './config.ts'
-import { readDocument, type Sources } from './document.ts'
+import { readDocument } from './document.ts'
 import { locatorOf } from './found-values.ts'
 import { otherGateway } from './other-gateways.ts'
 import { type Locator, type Problem, Problems, pathText, quoted } from './problems.ts'
-import { checkShape, withDefaults } from './schema-errors.ts'
-import { type CompletedFile, type File, schema } from './schema-file.ts'
+import type { Sources } from './references.ts'
+import { checkShape } from './schema-errors.ts'
+import type { CompletedFile } from './schema-file.ts'
 
 export type ParseResult =
   | { readonly ok: true; readonly config: Config; readonly warnings: readonly Problem[] }
@@ -46,7 +46,7 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
     problems.add([foreign.key], foreign.message)
     return { ok: false, problems: problems.list(locator), warnings: [] }
   }
-  const { file, completed, data } = checkShape(read, problems)
+  const { file, completed, isWhole } = checkShape(read, problems)
   const check: Check = {
     file,
     completed,
@@ -65,11 +65,7 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
   checkOrganizations(check)
   checkDoubtful(check, options.nowMs ?? Date.now(), options.revoked ?? new Map())
   const warnings = problems.warningList(locator)
-  if (!problems.isEmpty || !Value.Check(schema, data)) return { ok: false, problems: problems.list(locator), warnings }
-  return { ok: true, config: build(complete(data), options), warnings }
-}
-
-/** Fills in the defaults. TypeBox does not type what it fills in; `CompletedFile` is derived from the same schema. */
-function complete(file: File): CompletedFile {
-  return withDefaults(file) as CompletedFile
+  if (!problems.isEmpty || !isWhole) return { ok: false, problems: problems.list(locator), warnings }
+  // What is filled in has no type; `CompletedFile` is derived from the same schema.
+  return { ok: true, config: build(completed as CompletedFile, options), warnings }
 }

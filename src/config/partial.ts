@@ -8,10 +8,11 @@ import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '..
 import { build } from './build.ts'
 import { checkProcess } from './check-process.ts'
 import type { Config } from './config.ts'
-import { type Read, readDocument, type Sources } from './document.ts'
+import { type Read, readDocument } from './document.ts'
 import { locatorOf } from './found-values.ts'
 import { otherGateway } from './other-gateways.ts'
 import { didYouMean, nearest, type Path, type Problem, Problems, pathText, problemText } from './problems.ts'
+import type { Sources } from './references.ts'
 import { checkShape, meantVariant, pathOf, withDefaults } from './schema-errors.ts'
 import { type CompletedFile, schema } from './schema-file.ts'
 
@@ -58,7 +59,6 @@ interface LenientRead {
 }
 
 const NOWHERE = { lineOf: () => undefined, found: () => undefined }
-const NO_READ: Read = { value: {}, written: new Map(), bare: new Set(), lines: new Map() }
 
 function readLeniently(text: string, sources: Sources): LenientRead {
   const problems = new Problems()
@@ -73,7 +73,8 @@ function readLeniently(text: string, sources: Sources): LenientRead {
 
 /** Each key of the top level by itself: an error in one, such as a bracket without its partner, hides no other. */
 function readSections(text: string, sources: Sources, problems: Problems): Read {
-  const read = { ...NO_READ, written: new Map(), bare: new Set<string>(), lines: new Map() }
+  const lines = new Map<string, number>()
+  const read = { written: new Map<string, string>(), bare: new Set<string>(), lines: () => lines }
   const value: Record<string, JsonValue> = {}
   for (const section of sectionsOf(text)) {
     const own = new Problems()
@@ -85,7 +86,7 @@ function readSections(text: string, sources: Sources, problems: Problems): Read 
       value[name] = inside ?? null
     }
     for (const [path, words] of part.written) read.written.set(path, words)
-    for (const [path, line] of part.lines) read.lines.set(path, line)
+    for (const [path, line] of part.lines()) lines.set(path, line)
     for (const path of part.bare) read.bare.add(path)
   }
   return { ...read, value }

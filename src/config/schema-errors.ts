@@ -4,6 +4,7 @@
  */
 
 import { KindGuard, type TSchema } from '@sinclair/typebox'
+import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { Value, type ValueError, ValueErrorType } from '@sinclair/typebox/value'
 import { isArray, isObject, type JsonValue } from '../core/json.ts'
 import type { Read } from './document.ts'
@@ -27,6 +28,8 @@ interface Shape {
   readonly completed: Loose<File>
   /** All of the data, valid or not. */
   readonly data: unknown
+  /** Whether all of it is valid. */
+  readonly isWhole: boolean
 }
 
 /**
@@ -37,14 +40,18 @@ export function checkShape(read: Read, problems: Problems): Shape {
   const value = convert(withoutRemoved(read, problems))
   let loose = value
   let errors = 0
-  for (const error of Value.Errors(schema, value)) {
-    if (++errors > ERRORS_MAX) return { file: {}, completed: {}, data: undefined }
+  checked ??= TypeCompiler.Compile(schema)
+  // Its errors take far longer than the check of a file that has none.
+  for (const error of checked.Check(value) ? [] : Value.Errors(schema, value)) {
+    if (++errors > ERRORS_MAX) return { file: {}, completed: {}, data: undefined, isWhole: false }
     const path = pathOf(error.path, value)
     if (isMistyped(error)) loose = without(loose, path)
     addProblem(error, path, read, problems)
   }
-  return { file: asLoose(loose), completed: asLoose(withDefaults(loose)), data: value }
+  return { file: asLoose(loose), completed: asLoose(withDefaults(loose)), data: value, isWhole: errors === 0 }
 }
+
+let checked: TypeCheck<typeof schema> | undefined
 
 /** Keys of earlier versions: a file that has one is valid, and gets a warning. */
 const REMOVED: Readonly<Record<string, string>> = {
@@ -61,7 +68,7 @@ function withoutRemoved(read: Read, problems: Problems): Read {
 /** What is wrong with a value that is not a file, one line for each problem: `limits.spend.day: must be a number`. */
 export function problemsOf(expected: TSchema, value: JsonValue): readonly string[] {
   const problems = new Problems()
-  const read: Read = { value, written: new Map(), bare: new Set(), lines: new Map() }
+  const read: Read = { value, written: new Map(), bare: new Set(), lines: () => new Map() }
   let errors = 0
   for (const error of Value.Errors(expected, value)) {
     addProblem(error, pathOf(error.path, value), read, problems)
@@ -71,14 +78,34 @@ export function problemsOf(expected: TSchema, value: JsonValue): readonly string
 }
 
 /**
- * A copy with the defaults of the schema filled in. `Value.Default` does not descend into a record, so providers are
- * completed here.
+ * A copy with the defaults of the schema filled in. `Value.Default` visits each property twice, so those of the
+ * innermost limits 64 times, and no record: of these, only providers have defaults.
  */
 export function withDefaults(value: unknown): unknown {
-  const completed = Value.Default(schema, Value.Clone(value))
+  const completed = completedBy(schema, value)
   if (!isObject(completed) || !isObject(completed['providers'])) return completed
-  const providers = Object.entries(completed['providers']).map(([name, one]) => [name, Value.Default(provider, one)])
+  const providers = Object.entries(completed['providers']).map(([name, one]) => [name, completedBy(provider, one)])
   return { ...completed, providers: Object.fromEntries(providers) }
+}
+
+function completedBy(type: TSchema, given: unknown): unknown {
+  const { default: missing } = type
+  const value = given !== undefined ? given : isObject(missing) || isArray(missing) ? structuredClone(missing) : missing
+  if (KindGuard.IsArray(type) && isArray(value)) return value.map((item) => completedBy(type.items, item))
+  if (KindGuard.IsUnion(type) && typeof value === 'object') {
+    return (
+      type.anyOf
+        .map((one) => [one, completedBy(one, value)] as const)
+        .find(([one, own]) => Value.Check(one, own))?.[1] ?? value
+    )
+  }
+  if (!KindGuard.IsObject(type) || !isObject(value)) return value
+  const completed: Record<string, unknown> = { ...value }
+  for (const [name, property] of Object.entries(type.properties)) {
+    const one = completedBy(property, value[name])
+    if (one !== undefined) completed[name] = one
+  }
+  return completed
 }
 
 /** The type assertion is safe because `without` has removed every value of a wrong type. */

@@ -27,7 +27,8 @@ const STEP_MS = 15 * MINUTE_MS
 /** True if the platform knows the zone: a name such as `Europe/Berlin`, or `UTC`. */
 export function isTimeZone(name: string): boolean {
   try {
-    new Intl.DateTimeFormat('en', { timeZone: name })
+    // It is kept: making one for each organisation of a large configuration takes seconds.
+    calendarOf(name)
     return true
   } catch (error) {
     if (error instanceof RangeError) return false

@@ -277,6 +277,23 @@ ${edited(
     }
   })
 
+  test('a file in JSON is read as the same file in YAML, with the same lines and problems', () => {
+    const base = parseDocument(BASE).toJS()
+    const several = [{ ...base.models[0], name: '\\"{', aliases: [] }, ...base.models]
+    const file = { ...base, models: several, listen: { port: '${PORT}', hots: 'x' }, "odd 'key'": [[]] }
+    const json = JSON.stringify(file, null, 2)
+    // A comment makes it YAML, which is not JSON.
+    const [own, yaml] = [json, `${json} # YAML`].map((text) => parseConfig(text, options))
+    expect(own).toEqual(yaml as NonNullable<typeof yaml>)
+    expect(own?.ok === false && own.problems.map(({ line, path }) => [path, line])).toEqual([
+      ['listen.hots', json.slice(0, json.indexOf('hots')).split('\n').length],
+      ['["odd \'key\'"]', json.slice(0, json.indexOf('odd')).split('\n').length],
+      ['listen.port', json.slice(0, json.indexOf('port')).split('\n').length],
+    ])
+    const twice = parseConfig(json.replace('"hots": "x"', '"port": 1'), options)
+    expect(twice.ok || twice.problems[0]?.message).toContain('duplicate key')
+  })
+
   test('the configuration is plain data that survives JSON', () => {
     const config = good(BASE)
     const back: unknown = JSON.parse(JSON.stringify(config))

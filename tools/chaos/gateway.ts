@@ -67,6 +67,11 @@ export class Gateway {
     return gateway
   }
 
+  /** Of its supervisor; undefined while it is away. */
+  get pid(): number | undefined {
+    return this.child?.pid
+  }
+
   get file(): string {
     return join(this.folder, 'weir.yaml')
   }

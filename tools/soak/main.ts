@@ -20,12 +20,13 @@ grew.
   --callers N      concurrent requests (default 200)
   --faults SHARE   share of the providers' answers that fail, from 0 to 1 (default 0.2)
 
-With --budgets: two nodes over a Redis with Sentinels, organizations with a counter of each person's spend, called as
-Zipf has it. A node is killed every 20 s, Redis fails over every minute, keys and raises change. Exits 1 if a counter
-is not the sum of its requests, or an alert came under two ids.
+With --budgets: two nodes over a Redis with Sentinels, organizations with a counter of each person's spend, both called
+as Zipf has it: half an hour makes 50,000 counters. A node is killed every 20 s, Redis fails over every minute, keys and
+raises change. Exits 1 if a counter is not the sum of its requests, an alert is missing or came under two ids, or memory
+grew.
 
   --organizations N   (default 10000)
-  --people N          of each organization (default 5)
+  --people N          of each organization (default 1000)
   --rate N            requests a second (default 50)
 `
 const KEY = 'soak-key-0123456789abcdef'
@@ -122,7 +123,7 @@ function parse() {
       faults: { type: 'string', default: '0.2' },
       budgets: { type: 'boolean' },
       organizations: { type: 'string', default: '10000' },
-      people: { type: 'string', default: '5' },
+      people: { type: 'string', default: '1000' },
       rate: { type: 'string', default: '50' },
       help: { type: 'boolean' },
     },
