@@ -66,9 +66,10 @@ export async function checkCounters(
   const sums = new Map<string, number>()
   const add = (place: string, cost: number) => sums.set(place, (sums.get(place) ?? 0) + cost)
   for (const { organization, tags, costMicroUsd } of [...rows, ...lost]) {
-    const { person } = tagsByName(tags)
+    const { person, session } = tagsByName(tags)
     add(placeOf(organization, 'all', ''), costMicroUsd)
     if (person !== undefined) add(placeOf(organization, 'person', person), costMicroUsd)
+    if (session !== undefined) add(placeOf(organization, 'session', session), costMicroUsd)
   }
   const [wrong, reached]: [string[], string[]] = [[], []]
   let [counters, held] = [0, 0]

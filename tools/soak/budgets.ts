@@ -30,6 +30,8 @@ const LIMIT_USD = (8 * COST) / 1e6
 const RAISED_USD = (40 * COST) / 1e6
 const SHARES = [0.5, 1]
 const UNITS = 1e9
+/** Each session has as many, most often of several organizations. */
+const SESSION_CALLS = 2
 const ZONES = ['UTC', 'Europe/Berlin', 'Asia/Kathmandu', 'America/St_Johns']
 /** Memory that grows by more than this between the second and the last quarter is a leak. */
 const GROWTH_MAX = 1.3
@@ -57,6 +59,7 @@ interface World {
   /** People whose limit was another for a while, each with the organization. */
   readonly raised: Set<string>
   readonly untilMs: number
+  calls: number
 }
 
 function idOf(organization: number): string {
@@ -76,10 +79,11 @@ function configOf({ organizations }: BudgetFlags, provider: string, alerts: stri
   const limits = { spend: { day: LIMIT_USD, total: 1e6 }, requests_per_minute: 10_000, concurrent_requests: 100 }
   const budgets = [
     { name: 'person', per: 'tag:person', limits },
+    { name: 'session', per: 'tag:session', limits: { spend: { total: 1000 } }, idle_hours: 1 },
     { name: 'all', limits: { spend: { hour: 1000, month: 1e6, total: 1e6 } } },
   ]
   return {
-    tags: ['person'],
+    tags: ['person', 'session'],
     alerts: { webhook: alerts, secret: ALERT_SECRET, spend: SHARES },
     ledger: { redis: redis.place },
     providers: { up: { dialect: 'openai', base_url: provider, api_key: 'x' } },
@@ -112,13 +116,17 @@ async function call(world: World): Promise<void> {
   const { flags, nodes, random, counted, called } = world
   const organization = idOf(zipf(random, flags.organizations))
   const person = `p${zipf(random, flags.people)}`
+  const session = `s${Math.floor(world.calls++ / SESSION_CALLS)}`
   const node = nodes[random.below(nodes.length)]
   called.add(organization)
   let end: string
   try {
     const answer = await fetch(`http://127.0.0.1:${node?.port}/v1/chat/completions`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${keyOf(organization)}`, 'x-gateway-tags': `person=${person}` },
+      headers: {
+        authorization: `Bearer ${keyOf(organization)}`,
+        'x-gateway-tags': `person=${person},session=${session}`,
+      },
       body: JSON.stringify({ model: 'm', max_tokens: COST, messages: [{ role: 'user', content: 'Hi' }] }),
       signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
     })
@@ -243,6 +251,7 @@ export async function soakBudgets(flags: BudgetFlags): Promise<boolean> {
     called: new Set(),
     raised: new Set(),
     untilMs,
+    calls: 0,
   }
   const memory: Memory[] = []
   let failovers = 0
