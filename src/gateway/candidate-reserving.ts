@@ -26,12 +26,17 @@ export class CandidateReserving {
     private readonly route: RouteHeader | undefined,
   ) {}
 
-  /** Throws `CallerError`, or rejects with it, if a limit refuses. */
-  begin(candidate: Candidate | undefined): RequestReservation | Later<RequestReservation> {
+  /**
+   * `turn`: how many candidates were refused before it. Throws `CallerError`, or rejects with it, if a limit refuses.
+   */
+  begin(candidate: Candidate | undefined, turn = 0): RequestReservation | Later<RequestReservation> {
     if (candidate === undefined) throw new Error('a resolution without candidates')
     const { gateway, work } = this
     const quote = work.quote(candidate, this.key)
-    return RequestReservation.open(gateway.ledger, this.accountFor(candidate), quote, this.log, work.choice)
+    return RequestReservation.open(gateway.ledger, this.accountFor(candidate), quote, this.log, {
+      turn,
+      choice: work.choice,
+    })
   }
 
   /** Whether this refusal is that of a budget which lets another candidate take the place of this one. */
@@ -41,10 +46,11 @@ export class CandidateReserving {
 
   /** Reserves for the candidates after the first, one after the other. Throws `refusal` if none is admitted. */
   async downgrade(refusal: unknown, turns: CandidateTurns): Promise<RequestReservation> {
-    for (const candidate of turns.candidates.slice(1)) {
+    for (const [passed, candidate] of turns.candidates.slice(1).entries()) {
       try {
-        const reservation = await this.begin(candidate)
-        for (const passed of turns.begin(candidate)) this.route?.add(passed, 'over the limit')
+        // In a turn of its own: a call for a candidate before it that got no reply may still be executed.
+        const reservation = await this.begin(candidate, passed + 1)
+        for (const before of turns.begin(candidate)) this.route?.add(before, 'over the limit')
         return reservation
       } catch (error) {
         if (!(error instanceof CallerError)) throw error

@@ -13,7 +13,6 @@ import {
   type Ledger,
   noCharge,
   type Outcome,
-  type OutputChoice,
   type Reservation,
 } from '../ledger/ledger.ts'
 import { rateLimitHeaders } from '../ledger/rate-limit-headers.ts'
@@ -70,13 +69,14 @@ function cuts({ spend }: Account['keyLimits']): boolean {
   return spend?.onExhausted === 'cut'
 }
 
-function holdOf(id: string, quote: Quote, log: RequestLog, choice?: OutputChoice): Hold {
+function holdOf(id: string, quote: Quote, log: RequestLog, { turn, choice }: Pick<Hold, 'turn' | 'choice'>): Hold {
   return {
     id,
     estimate: estimateOf(quote, 0),
     floorMicroUsd: floorOf(quote),
     model: quote.model,
     tags: log.tags?.held,
+    turn,
     choice,
   }
 }
@@ -100,8 +100,6 @@ export class RequestReservation implements Ticking {
   /** `x-ratelimit-*`, for an answer and for an error. */
   readonly limitHeaders: Readonly<Record<string, string>>
   private settled = false
-  /** How often it was to be reserved anew for another candidate. */
-  private turn = 0
   private extendedMs = performance.now()
   /** Output tokens that are reserved, and the count from which more is reserved. */
   private reservedTokens = 0
@@ -122,6 +120,8 @@ export class RequestReservation implements Ticking {
     private reservation: Reservation,
     private quote: Quote,
     private readonly log: RequestLog,
+    /** How often it was to be reserved for another candidate. */
+    private turn: number,
   ) {
     this.limitHeaders = rateLimitHeaders(reservation)
     this.cutsOnRefusal = cutsStreams(reservation.account)
@@ -137,12 +137,12 @@ export class RequestReservation implements Ticking {
     account: Account,
     quote: Quote,
     log: RequestLog,
-    choice?: OutputChoice,
+    { turn = 0, choice }: Pick<Hold, 'turn' | 'choice'> = {},
   ): RequestReservation | Later<RequestReservation> {
-    const reservation = ledger.reserve(account, holdOf(log.requestId, quote, log, choice))
+    const reservation = ledger.reserve(account, holdOf(log.requestId, quote, log, { turn, choice }))
     return reservation instanceof Later
-      ? RequestReservation.openLater(ledger, reservation, quote, log)
-      : RequestReservation.opened(ledger, reservation, quote, log)
+      ? RequestReservation.openLater(ledger, reservation, quote, log, turn)
+      : RequestReservation.opened(ledger, reservation, quote, log, turn)
   }
 
   private static openLater(
@@ -150,12 +150,19 @@ export class RequestReservation implements Ticking {
     reservation: Later<Reservation>,
     quote: Quote,
     log: RequestLog,
+    turn: number,
   ): Later<RequestReservation> {
-    return reservation.map((reserved) => RequestReservation.opened(ledger, reserved, quote, log))
+    return reservation.map((reserved) => RequestReservation.opened(ledger, reserved, quote, log, turn))
   }
 
-  private static opened(ledger: Ledger, reservation: Reservation, quote: Quote, log: RequestLog): RequestReservation {
-    const opened = new RequestReservation(ledger, reservation, quote, log)
+  private static opened(
+    ledger: Ledger,
+    reservation: Reservation,
+    quote: Quote,
+    log: RequestLog,
+    turn: number,
+  ): RequestReservation {
+    const opened = new RequestReservation(ledger, reservation, quote, log, turn)
     ticker.add(opened)
     return opened
   }
@@ -205,7 +212,7 @@ export class RequestReservation implements Ticking {
    */
   async move(account: Account, quote: Quote): Promise<void> {
     this.turn += 1
-    const hold = { ...holdOf(this.reservation.id, quote, this.log), turn: this.turn }
+    const hold = holdOf(this.reservation.id, quote, this.log, { turn: this.turn })
     this.reservation = await this.ledger.reserve(account, hold, this.reservation)
     this.quote = quote
     this.unseenExtensions = 0

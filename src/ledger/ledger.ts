@@ -72,8 +72,9 @@ export interface Hold {
   /** The usage counts for them in the same case. As in `core/tags.ts`. */
   readonly tags?: string | undefined
   /**
-   * How often the request went on to another candidate, under other owners; absent: it is the first. With a higher turn
-   * than its reservation has, that is reserved anew in one step; with a lower one the call is a late repetition.
+   * How often the request went on to another candidate, perhaps under other owners, reserved or refused; absent: it is
+   * the first. With a higher turn than its reservation has, that is reserved anew in one step; with a lower one the
+   * call is a late repetition.
    */
   readonly turn?: number | undefined
   /** Absent if another output limit would not change what is reserved. For the message of a refusal alone. */

@@ -300,12 +300,12 @@ const COUNTER_SPEND = 'redis/protocol/counter-spend.ts'
 export const nodeMutants: readonly Mutant[] = [
   ['reservation-store.ts', 'lostMs: 31 * DAY_MS', 'lostMs: 3_600_000'],
   [FULL, 'charge.costMicroUsd - (claimed?.costMicroUsd ?? 0)', 'charge.costMicroUsd'],
-  [
-    NODE,
-    "if (mayBeHeld(attempts, hold) && this.unreachable === 'refuse') this.cancellations.add(account, hold.id)",
-    '',
-  ],
-  [CANCELLATIONS, '      this.pending.set(id, account)\n    }', '    }'],
+  [NODE, "if (attempts.mayBeHeld && this.unreachable === 'refuse') this.cancellations.add(account, hold)", ''],
+  [NODE, "if (attempts.mayBeHeld && reply.outcome === 'refused') this.cancellations.add(account, hold)", ''],
+  [NODE, 'if (turnOf(hold) > 0) this.cancellations.drop(hold.id)', ''],
+  [CANCEL, '(reservation[TURN] or 0) > turn', 'false'],
+  [RESERVE, 'request.turn > (reservation[CANCELLED_TURN] or AMOUNT_MAX)', 'false'],
+  [CANCELLATIONS, '      this.pending.set(id, one)\n    }', '    }'],
   [
     NODE,
     'this.outbox.add(settlement, isSent, settling)',
@@ -323,7 +323,7 @@ export const nodeMutants: readonly Mutant[] = [
   ],
   [UPKEEP, 'await this.delivery.sendSome()', ''],
   [CANCELLATIONS, 'this.pending.delete(id)\n        this.acknowledged', 'this.acknowledged'],
-  [CANCELLATIONS, 'await this.link.store.cancel(account, id)', ''],
+  [CANCELLATIONS, 'await this.link.store.cancel(one.account, id, one.turn)', ''],
 ]
 
 const RESTORE = 'redis/lua/restore.lua'

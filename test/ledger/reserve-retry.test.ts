@@ -7,17 +7,21 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { laterOf } from '../../src/core/later.ts'
 import type { LimitName } from '../../src/core/limits.ts'
+import type { Account, Hold } from '../../src/ledger/ledger.ts'
 import { SettlementsInFlight } from '../../src/ledger/redis/delivery/settlements-in-flight.ts'
 import type { Time } from '../../src/ledger/redis/node-time.ts'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisLink } from '../../src/ledger/redis/redis-link.ts'
 import { ReserveRetry } from '../../src/ledger/redis/reserving/reserve-retry.ts'
+import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import type { ReserveReply, ScopeName } from '../../src/ledger/reservation-store.ts'
-import { accountOf, chargeOf, holdOf } from './conformance.ts'
+import { TIMED_OUT } from '../../src/redis/redis-errors.ts'
+import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
-import { failureOf, totals, until } from './seen.ts'
+import { breakConnections, failureOf, totals, until } from './seen.ts'
 
 type Refused = Extract<ReserveReply, { outcome: 'refused' }>
 
@@ -177,4 +181,68 @@ test('a settlement whose commit hangs does not block a refused caller for ever',
   expect(await totals(server, one)).toEqual({ spent: 0, held: 100, live: 1 })
   await ledger.close()
   rmSync(directory, { recursive: true, force: true })
+})
+
+test('a call without a reply before a refusal: what it holds is given back, and not what the next candidate holds', async () => {
+  await using server = await RedisServer.start()
+  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  const link = new RedisLink({ kind: 'single', url: server.socket })
+  await link.start()
+  const { store } = link
+  const unanswered: Hold[] = []
+  const cancelled: string[] = []
+  // The first call of each reservation gets no reply; the test executes it later.
+  const lossy: typeof store = Object.create(store, {
+    reserve: {
+      value: (account: Account, hold: Hold) => {
+        if (unanswered.some(({ id }) => id === hold.id)) return store.reserve(account, hold)
+        unanswered.push(hold)
+        return laterOf(Promise.reject(new Error(TIMED_OUT)))
+      },
+    },
+    cancel: {
+      value: async (account: Account, id: string, turn: number) => {
+        const reply = await store.cancel(account, id, turn)
+        cancelled.push(id)
+        return reply
+      },
+    },
+  })
+  Object.defineProperty(link, 'store', { value: lossy })
+  const ledger = new RedisLedger(link, new Outbox(directory), 'refuse')
+  const narrow = accountOf({}, spend({ day: 50 }))
+  const wide = { ...narrow, keyLimits: {} }
+  const [first, alone] = [holdOf(100), holdOf(100)]
+  expect(await failureOf(ledger.reserve(narrow, first))).toBe('quota_exhausted')
+  const next = await ledger.reserve(wide, { ...first, turn: 1 })
+  expect(await failureOf(ledger.reserve(narrow, alone))).toBe('quota_exhausted')
+  for (const hold of unanswered) await store.reserve(wide, hold)
+  await until(async () => cancelled.includes(alone.id) && (await totals(server, narrow)).live === 1)
+  expect(await totals(server, narrow)).toEqual({ spent: 0, held: 100, live: 1 })
+  // Cancellations that Redis may have lost are sent again, but not those that a later turn has followed.
+  const [before, client] = [cancelled.length, server.client()]
+  await breakConnections(client)
+  await until(() => cancelled.length > before)
+  expect(cancelled.slice(before)).toEqual([alone.id])
+  await ledger.settle(next, chargeOf(70))
+  await until(() => ledger.health().pending === 0)
+  expect(await totals(server, narrow)).toEqual({ spent: 70, held: 0, live: 0 })
+  client.disconnect()
+  await ledger.close()
+  rmSync(directory, { recursive: true, force: true })
+})
+
+test('a cancellation leaves later turns, whether they came before it or come after it', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const store = new RedisStore(client, client)
+  const account = accountOf()
+  const [live, later] = [holdOf(100), holdOf(100)]
+  await store.reserve(account, { ...live, turn: 1 })
+  expect(await store.cancel(account, live.id, 0)).toBe('ended')
+  expect(await store.cancel(account, later.id, 0)).toBe('cancelled')
+  expect((await store.reserve(account, later)).outcome).toBe('ended')
+  expect((await store.reserve(account, { ...later, turn: 1 })).outcome).toBe('granted')
+  expect(await totals(server, account)).toEqual({ spent: 0, held: 200, live: 2 })
+  client.disconnect()
 })

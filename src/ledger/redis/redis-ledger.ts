@@ -88,6 +88,7 @@ class FirstCall extends Later<Reservation> implements LaterListener<ReserveReply
   resolved(reply: ReserveReply): void {
     if (reply.outcome !== 'granted') return this.goOn(Promise.resolve(reply))
     this.attempts.granted()
+    this.ledger.granted(this.hold)
     this.resolve(new RedisReservation(this.account, this.hold, reply.admittedMs, reply.rates))
   }
 
@@ -159,10 +160,10 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  reserve(account: Account, hold: Hold): Later<Reservation> {
+  reserve(account: Account, hold: Hold, before?: Reservation): Later<Reservation> {
     const { organization } = account
     const { breaker } = this.link
-    const attempts = new ReserveAttempts(this.link, this.queue, account, hold)
+    const attempts = new ReserveAttempts(this.link, this.queue, account, hold, before !== undefined)
     const isUsual =
       !this.isFull() &&
       this.link.isFit &&
@@ -205,13 +206,19 @@ export class RedisLedger implements Ledger {
       if (why !== undefined) this.ownHealth.writeRejected(account.organization, why)
       // Unexpected data in one organisation's keys and our own full queue are no faults of the server.
       else if (!isPermanent(error) && !(error instanceof ReserveQueueFullError)) breaker.failed()
-      if (mayBeHeld(attempts, hold) && this.unreachable === 'refuse') this.cancellations.add(account, hold.id)
+      if (attempts.mayBeHeld && this.unreachable === 'refuse') this.cancellations.add(account, hold)
       return this.without(account, hold, error)
     }
     // The call without a reply may arrive late and find room that was missing before.
-    if (mayBeHeld(attempts, hold) && reply.outcome === 'refused') this.cancellations.add(account, hold.id)
+    if (attempts.mayBeHeld && reply.outcome === 'refused') this.cancellations.add(account, hold)
+    if (reply.outcome === 'granted') this.granted(hold)
     const { admittedMs, rates } = reservationOf(account, hold, reply, this.time.now())
     return new RedisReservation(account, hold, admittedMs, rates)
+  }
+
+  /** What a candidate before it was refused is not cancelled any more: the settlement of this one ends it. */
+  granted(hold: Hold): void {
+    if (turnOf(hold) > 0) this.cancellations.drop(hold.id)
   }
 
   /**
@@ -346,11 +353,6 @@ export class RedisLedger implements Ledger {
     this.organizations.add(organization)
     this.link.register(organization).catch(() => this.organizations.delete(organization))
   }
-}
-
-/** Whether a reservation without a reply may come to be, and nothing will end it: one of a later turn is settled. */
-function mayBeHeld({ isAnyUnanswered }: ReserveAttempts, hold: Hold): boolean {
-  return isAnyUnanswered && turnOf(hold) === 0
 }
 
 function unavailable(message: string, cause?: unknown): CallerError {

@@ -4,7 +4,7 @@
  */
 
 import { isPermanent } from '../../../redis/redis-errors.ts'
-import type { Account } from '../../ledger.ts'
+import { type Account, type Hold, turnOf } from '../../ledger.ts'
 import type { Link } from '../protocol/link.ts'
 
 /**
@@ -15,34 +15,48 @@ const TAIL_MS = 60_000
 /** Beyond it the oldest is dropped: its lease runs out, and its floor is charged. */
 const PENDING_MAX = 10_000
 
+interface Cancelled {
+  readonly account: Account
+  /** A reservation of a later one stays. */
+  readonly turn: number
+}
+
 export class Cancellations {
   /** To be sent, by the reservation's id. */
-  private readonly pending = new Map<string, Account>()
+  private readonly pending = new Map<string, Cancelled>()
   /** Acknowledged in the last 60 s, oldest first. */
-  private readonly acknowledged = new Map<string, { readonly account: Account; readonly ms: number }>()
+  private readonly acknowledged = new Map<string, Cancelled & { readonly ms: number }>()
 
   constructor(
     private readonly link: Pick<Link, 'store' | 'breaker'>,
     private readonly now: () => number,
   ) {}
 
-  add(account: Account, id: string): void {
+  add(account: Account, hold: Hold): void {
     if (this.pending.size >= PENDING_MAX) {
       const [oldest] = this.pending.keys()
       if (oldest !== undefined) this.pending.delete(oldest)
     }
-    this.pending.set(id, account)
+    this.pending.set(hold.id, { account, turn: turnOf(hold) })
+  }
+
+  /** A later turn of the reservation was granted. */
+  drop(id: string): void {
+    this.pending.delete(id)
+    this.acknowledged.delete(id)
   }
 
   /** Sends those that are pending, until Redis does not reply; the rest is sent the next time. */
   async send(): Promise<void> {
     this.forgetOld()
-    for (const [id, account] of this.pending) {
+    for (const [id, one] of this.pending) {
       try {
-        await this.link.store.cancel(account, id)
+        await this.link.store.cancel(one.account, id, one.turn)
         this.link.breaker.succeeded()
+        // It may have been dropped, or be one of a later turn by now.
+        if (this.pending.get(id) !== one) continue
         this.pending.delete(id)
-        this.acknowledged.set(id, { account, ms: this.now() })
+        this.acknowledged.set(id, { ...one, ms: this.now() })
       } catch (error) {
         if (isPermanent(error)) {
           // No reservation can exist under keys that hold other data; the next cancellations must not wait for it.
@@ -57,10 +71,10 @@ export class Cancellations {
 
   /** The server may have lost its last writes before `lostMs`. */
   repeatSince(lostMs: number): void {
-    for (const [id, { account, ms }] of this.acknowledged) {
+    for (const [id, { ms, ...one }] of this.acknowledged) {
       if (ms < lostMs - TAIL_MS) continue
       this.acknowledged.delete(id)
-      this.pending.set(id, account)
+      this.pending.set(id, one)
     }
   }
 

@@ -194,13 +194,16 @@ local function save_reservations(ids, reservations)
   redis.call('ZADD', DEADLINES, unpack(deadlines))
 end
 
--- The record of a reservation that was settled or cancelled.
-local function ended(state)
-  return { VERSION, state, now + ENDED_MS }
+-- The record of a reservation that was settled or cancelled: of the latter, later turns than the one in this field may
+-- still come, unless a gateway of an earlier version has written it.
+local CANCELLED_TURN = 4
+
+local function ended(state, turn)
+  return { VERSION, state, now + ENDED_MS, turn }
 end
 
-local function bury(id, state)
-  save_reservation(id, ended(state))
+local function bury(id, state, turn)
+  save_reservation(id, ended(state, turn))
 end
 
 -- Buries many with two commands.

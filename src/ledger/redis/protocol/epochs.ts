@@ -5,7 +5,13 @@
 
 import type { Later } from '../../../core/later.ts'
 import type { Account, Admission, Charge, Hold } from '../../ledger.ts'
-import type { ReservationStore, ReserveReply, SettleOptions, SettleReply } from '../../reservation-store.ts'
+import type {
+  CancelReply,
+  ReservationStore,
+  ReserveReply,
+  SettleOptions,
+  SettleReply,
+} from '../../reservation-store.ts'
 import type { UsageFigures } from '../../usage-figures.ts'
 import type { UsagePlace, UsageRow } from '../../usage-log.ts'
 import type { FoundCounters, GivenRow } from './counter-spend.ts'
@@ -74,6 +80,8 @@ export interface RecoverableStore extends ReservationStore {
   // Every request makes these two calls. As promises each kept two promises and five functions until the reply came.
   reserve(account: Account, hold: Hold): Later<ReserveReply>
   settle(admission: Admission, charge: Charge, options?: SettleOptions): Later<SettleReply>
+  /** `turn`: a reservation of a later one stays, or may come later; absent: none may. */
+  cancel(account: Account, id: string, turn?: number): Promise<CancelReply>
   /**
    * Returns what it has of a node. Begins another epoch if it is in an earlier one than the node knows, or in the one
    * that `ended` names (0: none).

@@ -24,11 +24,16 @@ export class ReserveAttempts {
     private readonly queue: ReserveQueue,
     private readonly account: Account,
     private readonly hold: Hold,
+    /** Whether it replaces a reservation. */
+    private readonly isMove: boolean,
   ) {}
 
-  /** True if a call had no reply: Redis may still execute it. */
-  get isAnyUnanswered(): boolean {
-    return this.unanswered
+  /**
+   * True if a call had no reply, so that Redis may still execute it, and nothing will end what it reserves: one that
+   * replaces another is settled as that.
+   */
+  get mayBeHeld(): boolean {
+    return this.unanswered && !this.isMove
   }
 
   /**

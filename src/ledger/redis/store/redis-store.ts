@@ -92,14 +92,9 @@ export class RedisStore implements RecoverableStore {
     return this.settlements.settle(admission, charge, options)
   }
 
-  async cancel(account: Account, id: string): Promise<CancelReply> {
-    const reply = await this.scripts.call(
-      this.other,
-      'cancel',
-      account.organization,
-      this.accountArguments(account, id),
-    )
-    return reply.outcome
+  async cancel(account: Account, id: string, turn = Number.MAX_SAFE_INTEGER): Promise<CancelReply> {
+    const values = { ...this.accountArguments(account, id), turn }
+    return (await this.scripts.call(this.other, 'cancel', account.organization, values)).outcome
   }
 
   async reap(organization: string): Promise<number> {
@@ -251,7 +246,7 @@ export class RedisStore implements RecoverableStore {
     return given === ALL_GIVEN ? 'all' : given
   }
 
-  private accountArguments(account: Account, id: string): Arguments<'cancel'> {
+  private accountArguments(account: Account, id: string): Arguments<'figures'> {
     const witness = this.witness()
     return {
       id,

@@ -92,7 +92,7 @@ export const scripts = {
     ['witness', 'direct', 'epoch', 'node', 'shared', 'accounts', 'requests'],
     ['settled', 'already_settled', 'cancelled', 'emptied', 'unknown'],
   ),
-  cancel: script(cancel, ACCOUNT, ['cancelled', 'ended']),
+  cancel: script(cancel, [...ACCOUNT, 'turn'], ['cancelled', 'ended']),
   reap: script(reap, [], ['reaped']),
   figures: script(figures, ACCOUNT, ['figures']),
   activity: script(activity, ['listed'], ['activity']),
