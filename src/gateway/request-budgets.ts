@@ -9,8 +9,8 @@ import type { Limits } from '../core/limits.ts'
 import { tagsByName } from '../core/tags.ts'
 import type { Account, CounterAccount } from '../ledger/ledger.ts'
 
-/** Accounts with budgets that are kept of one key: another one is made in a few microseconds. */
-const ACCOUNTS_MAX = 1000
+/** Accounts with budgets that a worker keeps, about 3 KB each: another one is made in a few microseconds. */
+const ACCOUNTS_MAX = 10_000
 
 /**
  * The limits that hold for a counter and for an organisation at present, if they are not those of the configuration:
@@ -47,6 +47,9 @@ interface KeyAccounts {
 }
 
 const accounts = new WeakMap<Key, KeyAccounts>()
+/** Those of all keys that have any. Sessions are values, too: with a bound for each key, 10,000 keys had none. */
+const filled = new Set<KeyAccounts>()
+let kept = 0
 
 /**
  * The limits that a request with this key, these tags (as in `core/tags.ts`) and this model falls under: the same
@@ -64,19 +67,27 @@ export function accountOf(key: Key, tags = '', model?: Model, overrides?: LimitO
     const organizationLimits = overrides?.ownLimits(id, limits) ?? limits
     if (!Bun.deepEquals(known.plain.organizationLimits, organizationLimits))
       known.plain = { ...known.plain, organizationLimits }
-    known.made.clear()
+    forget(known)
     known.version = version
   }
   if (known.budgets.length === 0) return known.plain
-  if (known.made.size >= ACCOUNTS_MAX) known.made.clear()
   const name = model === undefined ? '' : publicName(model)
   const place = `${known.dependsOnTags ? tags : ''}\n${known.dependsOnModel ? name : ''}`
   const found = known.made.get(place)
   if (found !== undefined) return found
   const budgets = countersOf(known, { key, tags: tagsByName(tags), model: name }, overrides)
   const account = budgets.length === 0 ? known.plain : { ...known.plain, budgets, timeZone: zoneOf(key) }
+  if (kept >= ACCOUNTS_MAX) for (const one of filled) forget(one)
   known.made.set(place, account)
+  filled.add(known)
+  kept++
   return account
+}
+
+function forget(known: KeyAccounts): void {
+  kept -= known.made.size
+  known.made.clear()
+  filled.delete(known)
 }
 
 function zoneOf({ organization }: Key): string {

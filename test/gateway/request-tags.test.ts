@@ -1,7 +1,9 @@
-/** The bound on combinations of tags, which callers choose. */
+/** The bounds on what is kept of tags, which callers choose: their combinations, and the accounts of their budgets. */
 
 import { expect, test } from 'bun:test'
+import type { Key } from '../../src/catalog/catalog.ts'
 import { countedTags, tagsByName, tagValue } from '../../src/core/tags.ts'
+import { accountOf } from '../../src/gateway/request-budgets.ts'
 import { RequestTags, TagCounts } from '../../src/gateway/request-tags.ts'
 
 test('1,000 combinations of an organisation have sums in a day; the others keep their tags, under (other)', () => {
@@ -37,4 +39,23 @@ test('a reservation takes no place, because it may be rejected', () => {
 test('a request lacks a tag whose name is a property of every object', () => {
   for (const name of ['constructor', 'toString', '__proto__']) expect(tagValue('project=a', name)).toBe('')
   expect(tagValue('constructor=b,project=a', 'constructor')).toBe('b')
+})
+
+test('10,000 accounts with counters are kept, however many keys have some', () => {
+  const budgets = [{ name: 'run', per: { tag: 'session' }, match: {}, limits: {}, except: new Map() }]
+  const keyOf = (id: string) =>
+    ({ id, limits: {}, organization: { id: 'acme', limits: {}, budgets } }) as unknown as Key
+  const key = keyOf('k')
+  const [first, plain] = [accountOf(key, 'session=1'), accountOf(key)]
+  const others = Array.from({ length: 1000 }, (_, i) => keyOf(`k-${i}`))
+  const fill = (count: number, name: string) => {
+    for (let n = 0; n < count; n++) accountOf(others[n % 1000] as Key, `session=${name}${n}`)
+  }
+  fill(5000, 'a')
+  expect(accountOf(key, 'session=1')).toBe(first)
+  fill(10_000, 'b')
+  const again = accountOf(key, 'session=1')
+  expect(again).toEqual(first)
+  expect(again).not.toBe(first)
+  expect(plain.budgets).toBeUndefined()
 })
