@@ -9,6 +9,7 @@ import { DataLossError, Epochs } from '../../src/ledger/redis/protocol/epochs.ts
 import type { FoundOfNode } from '../../src/ledger/redis/protocol/node-log.ts'
 import { OwedSpend } from '../../src/ledger/redis/protocol/owed-spend.ts'
 import { RedisCrossingReader } from '../../src/ledger/redis/readers/redis-crossings.ts'
+import { OrganizationSweep } from '../../src/ledger/redis/recovery/organization-sweep.ts'
 import { Restoration } from '../../src/ledger/redis/recovery/restoration.ts'
 import type { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
@@ -185,6 +186,51 @@ describe('FLUSHALL', () => {
     const rows = await outbox.enter('acme', 7, { ...NOTHING, sinceMs: clock.now + 1 }, [])
     expect(rows.flatMap((row) => ('counter' in row ? [row.spent] : []))).toEqual([[23, 23, 23, 23, 23]])
     outbox.close()
+  })
+
+  test('what a node has spent in a counter that others keep is given back as long as they keep it', async () => {
+    await using server = await RedisServer.start()
+    const client = server.client()
+    const [store, epochs, clock] = [new RedisStore(client, client), new Epochs(), { now: Date.now() }]
+    const outbox = new Outbox(directory(), () => clock.now)
+    const accountFor = (idleMs: number) => ({
+      ...accountOf({}, {}, 'acme'),
+      budgets: [{ name: 'session', value: 's', limits: spend({ total: 1000 }), idleMs }],
+    })
+    const own = accountFor(HOUR_MS)
+    await logged(
+      outbox,
+      { id: 'r', account: own, admittedMs: clock.now, charge: chargeOf(300), heldMicroUsd: 300 },
+      true,
+    )
+    outbox.taken('r', 'acme', 0)
+    const isDoubted = () => false
+    const sweep = new OrganizationSweep({ store, epochs, isReady: true, survey: async () => [], overdue: async () => [] }, outbox, {
+      isDoubted,
+    } as unknown as Restoration)
+    // Another node's request keeps the counter for another hour.
+    await store.reserve(accountFor(2 * HOUR_MS), holdOf(1))
+    clock.now += HOUR_MS - 60_000
+    const epoch = Number(await client.hget(redisKey('acme', 'scopes'), 'epoch'))
+    epochs.enter('acme', epoch)
+    await sweep.run()
+    clock.now += 120_000
+    const given = async (at: number) => {
+      const rows = await outbox.enter('acme', at, { ...NOTHING, sinceMs: clock.now + 1 }, [])
+      return rows.flatMap((row) => ('counter' in row ? [row.spent[0]] : []))
+    }
+    expect(await given(7)).toEqual([300])
+    // A Redis in another epoch may have lost the counter; in the same one it has ended.
+    await client.del(redisKey('acme', 'counters'))
+    clock.now += 2 * HOUR_MS
+    epochs.enter('acme', epoch + 1)
+    await sweep.run()
+    expect(outbox.counters('acme')).toEqual(['session\ts'])
+    epochs.enter('acme', epoch)
+    await sweep.run()
+    expect(outbox.counters('acme')).toEqual([])
+    outbox.close()
+    client.disconnect()
   })
 
   test('what is still given back of counters counts as spent', () => {

@@ -16,7 +16,7 @@ const { WEIR_EXECUTABLE } = process.env
 const PROGRAM: readonly string[] =
   WEIR_EXECUTABLE === undefined ? [process.execPath, join(import.meta.dir, '../../src/main.ts')] : [WEIR_EXECUTABLE]
 /** A program that does not report ready by then is broken, also on a busy machine. */
-const READY_MS_MAX = 60_000
+const READY_MS_MAX = 180_000
 const LINES_KEPT = 20
 const ADMIN_TOKEN = 'an-admin-token-of-the-chaos-run'
 /** Longer than a change of a key may take until it is confirmed. */

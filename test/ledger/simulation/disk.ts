@@ -175,6 +175,12 @@ export class SimulatedLog implements NodeLog {
     return [...this.disk.counters.keys()]
   }
 
+  endingCounters(): ReadonlyMap<string, readonly string[]> {
+    return new Map()
+  }
+
+  keepCounters(): void {}
+
   async find(_organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]> {
     return [...admittedMs.keys()].flatMap((id) => this.disk.stored.get(id)?.settlement ?? [])
   }

@@ -55,6 +55,8 @@ export class SimulatedLink implements Link {
       figuresOfNode: (node, places) => this.call(() => server.figuresOfNode(node, places)),
       reservations: () => this.call(() => server.known()),
       countersOfNode: (_organization, node, names, ids) => this.call(() => server.countersOfNode(node, names, ids)),
+      // The log of a simulated gateway asks for none.
+      countersKept: () => Promise.reject(new Error('not simulated')),
       restore: (epoch, node, row) => this.call(() => server.restore(epoch, node, row)),
     }
   }

@@ -5,12 +5,13 @@
 
 import type { Database } from 'bun:sqlite'
 import { budgetLimits } from '../../../core/limits.ts'
-import { addSpend, type CounterSpend, spendOf } from '../protocol/counter-spend.ts'
+import { addSpend, type CounterSpend, type KeptCounters, spendOf } from '../protocol/counter-spend.ts'
 import type { Settlement } from '../protocol/settlement.ts'
 
-/** How often a part of the rows is searched for counters that have ended, and how many rows. */
-const SWEPT_EVERY_MS = 5000
-const SWEPT_AT_ONCE = 1000
+/** Counters that end within this time are looked up in Redis: several times before they end. */
+const SOON_MS = 300_000
+/** As many at once as one call to Redis takes. */
+const ENDING_MAX = 500
 
 const WINDOWS = budgetLimits.map(({ name }) => name)
 /** A column for the window of each budget, and one for what was spent in it; of a budget from later, both are 0. */
@@ -55,8 +56,8 @@ const ADD_SQL = `
 
 export class CounterRows {
   private readonly statements: ReturnType<typeof prepare>
-  private sweptMs = 0
-  private sweptTo = 0
+  /** The last row that `ending` returned. */
+  private endingTo = 0
 
   constructor(database: Database) {
     this.statements = prepare(database)
@@ -89,13 +90,25 @@ export class CounterRows {
     return this.statements.given.all(organization).map(spendOfRow)
   }
 
-  /** Deletes some of the counters that have ended: each call a few, so that every commit stays short. */
-  dropEnded(nowMs: number): void {
-    if (nowMs - this.sweptMs < SWEPT_EVERY_MS) return
-    this.sweptMs = nowMs
-    const last = this.statements.last.get(this.sweptTo, SWEPT_AT_ONCE)?.last ?? 0
-    if (last > 0) this.statements.drop.run(this.sweptTo, last, nowMs)
-    this.sweptTo = last
+  /** The names of some counters that end soon, by organisation; the next call returns those after them. */
+  ending(nowMs: number): ReadonlyMap<string, readonly string[]> {
+    const rows = this.statements.ending.all(this.endingTo, nowMs + SOON_MS, ENDING_MAX)
+    this.endingTo = rows.length < ENDING_MAX ? 0 : (rows.at(-1)?.place ?? 0)
+    const names = new Map<string, string[]>()
+    for (const { organization, counter } of rows) {
+      const own = names.get(organization)
+      if (own === undefined) names.set(organization, [counter])
+      else own.push(counter)
+    }
+    return names
+  }
+
+  /** Notes until when Redis keeps counters; undefined: it has ended. Inside a transaction. */
+  keep(organization: string, keptMs: KeptCounters['keptMs'], nowMs: number): void {
+    for (const [counter, ms] of keptMs) {
+      if (ms === undefined) this.statements.drop.run(organization, counter, nowMs)
+      else this.statements.keep.run(organization, counter, ms)
+    }
   }
 }
 
@@ -141,10 +154,14 @@ function prepare(database: Database) {
     given: database.query<Stored, [string]>(
       `SELECT ${SELECTED} FROM counter_given WHERE organization = ? ORDER BY number`,
     ),
-    last: database.query<{ last: number | null }, [number, number]>(
-      `SELECT max(place) AS last FROM (
-         SELECT rowid AS place FROM counter_spent WHERE rowid > ? ORDER BY rowid LIMIT ?)`,
+    ending: database.query<{ place: number; organization: string; counter: string }, [number, number, number]>(
+      `SELECT rowid AS place, organization, counter FROM counter_spent
+       WHERE rowid > ? AND kept_ms <= ? ORDER BY rowid LIMIT ?`,
     ),
-    drop: database.query('DELETE FROM counter_spent WHERE rowid > ? AND rowid <= ? AND kept_ms <= ?'),
+    keep: database.query(
+      'UPDATE counter_spent SET kept_ms = ?3 WHERE organization = ?1 AND counter = ?2 AND kept_ms < ?3',
+    ),
+    // A request that was settled since then has begun it anew.
+    drop: database.query('DELETE FROM counter_spent WHERE organization = ? AND counter = ? AND kept_ms <= ?'),
   }
 }

@@ -14,7 +14,7 @@ import { LogWriter, ROWS_KEPT_MS, UsageSums } from '../../request-writer.ts'
 import { usageOf } from '../../usage-figures.ts'
 import { placeOf, type UsagePlace } from '../../usage-log.ts'
 import { dayOf } from '../../window.ts'
-import type { GivenRow } from '../protocol/counter-spend.ts'
+import type { GivenRow, KeptCounters } from '../protocol/counter-spend.ts'
 import { UNKNOWN_EPOCH } from '../protocol/epochs.ts'
 import type {
   CommitListener,
@@ -210,6 +210,14 @@ export class Outbox implements NodeLog {
     return this.counterRows.names(organization)
   }
 
+  endingCounters(): ReadonlyMap<string, readonly string[]> {
+    return this.counterRows.ending(this.now())
+  }
+
+  keepCounters(organization: string, keptMs: KeptCounters['keptMs']): void {
+    this.transaction(() => this.counterRows.keep(organization, keptMs, this.now()))
+  }
+
   find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]> {
     return this.rows.find(organization, admittedMs)
   }
@@ -302,7 +310,6 @@ export class Outbox implements NodeLog {
     })
     this.writer.dropOld(now)
     this.rows.dropFar(now)
-    this.counterRows.dropEnded(now)
     // If the clock is far ahead, recent days are not folded: the day of what Redis loses would be unknown.
     const foldedBefore = this.writer.foldOld(now, Math.min(dayOf(now), this.epochs.newestDay()))
     if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)

@@ -37,6 +37,13 @@ export interface FoundCounters {
   readonly holds: ReadonlyMap<string, ReadonlyMap<string, readonly number[]>>
 }
 
+/** Until when Redis keeps counters, by their names, in an epoch of their organisation. */
+export interface KeptCounters {
+  readonly epoch: number
+  /** Undefined for one that has ended. */
+  readonly keptMs: ReadonlyMap<string, number | undefined>
+}
+
 export const NO_COUNTERS_FOUND: FoundCounters = { parts: new Map(), holds: new Map() }
 
 /** What a settlement spends in the counters of its account. */

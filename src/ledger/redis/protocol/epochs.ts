@@ -14,7 +14,7 @@ import type {
 } from '../../reservation-store.ts'
 import type { UsageFigures } from '../../usage-figures.ts'
 import type { UsagePlace, UsageRow } from '../../usage-log.ts'
-import type { FoundCounters, GivenRow } from './counter-spend.ts'
+import type { FoundCounters, GivenRow, KeptCounters } from './counter-spend.ts'
 import type { OwedSpend } from './owed-spend.ts'
 
 /** No epoch is known: a reservation is checked against whatever Redis has. */
@@ -101,6 +101,8 @@ export interface RecoverableStore extends ReservationStore {
     names: readonly string[],
     ids: readonly string[],
   ): Promise<FoundCounters>
+  /** Until when it keeps counters with these names. */
+  countersKept(organization: string, names: readonly string[]): Promise<KeptCounters>
   /**
    * Gives one row back if it is the next. Returns how many are given back then; undefined if Redis is in another epoch.
    */

@@ -4,7 +4,7 @@
  */
 
 import type { UsagePlace, UsageRow } from '../../usage-log.ts'
-import type { FoundCounters, GivenRow } from './counter-spend.ts'
+import type { FoundCounters, GivenRow, KeptCounters } from './counter-spend.ts'
 import type { FoundReservation, NodeFigures, NodeSums } from './epochs.ts'
 import type { Settlement } from './settlement.ts'
 
@@ -98,6 +98,13 @@ export interface NodeLog {
   places(organization: string): readonly UsagePlace[]
   /** The names of the counters in which this node's requests of an organisation have spent something. */
   counters(organization: string): readonly string[]
+  /**
+   * Some of the counters that end soon or have ended as far as this node knows, by organisation: requests of other
+   * nodes may have kept them. Each call returns others.
+   */
+  endingCounters(): ReadonlyMap<string, readonly string[]>
+  /** Until when Redis keeps these counters; what this node has spent in one that has ended is forgotten. */
+  keepCounters(organization: string, keptMs: KeptCounters['keptMs']): void
   /** The settlements of requests with these ids, which were admitted at these times. */
   find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]>
   /**

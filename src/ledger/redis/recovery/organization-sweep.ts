@@ -1,7 +1,8 @@
 /**
  * Periodic sweep over all organisations: ends overdue reservations of those that have no requests, and finds data loss
  * in Redis that came without a broken connection. One node looks for overdue reservations of all; each compares its own
- * figures, those that have not changed for long in turns.
+ * figures, those that have not changed for long in turns, and looks up until when other nodes keep counters that it has
+ * used: what it has spent in them counts as long.
  */
 
 import { isPermanent } from '../../../redis/redis-errors.ts'
@@ -21,6 +22,8 @@ interface Seen {
   readonly requests: number
   readonly sweep: number
 }
+/** How often a sweep asks the log for counters that end. */
+const ENDING_TURNS = 10
 
 export class OrganizationSweep {
   private running: Promise<void> | undefined
@@ -28,8 +31,8 @@ export class OrganizationSweep {
   private readonly seen = new Map<string, Seen>()
 
   constructor(
-    private readonly link: Pick<Link, 'store' | 'isReady' | 'survey' | 'overdue'>,
-    private readonly log: Pick<NodeLog, 'node' | 'allExpected'>,
+    private readonly link: Pick<Link, 'store' | 'isReady' | 'survey' | 'overdue' | 'epochs'>,
+    private readonly log: Pick<NodeLog, 'node' | 'allExpected' | 'endingCounters' | 'keepCounters'>,
     private readonly restoration: Restoration,
   ) {}
 
@@ -61,6 +64,11 @@ export class OrganizationSweep {
       for (const one of await this.link.survey(due.slice(i, i + A_TURN), this.log.node))
         if (!(await this.compare(one, expected.get(one.organization)))) return
     }
+    for (let turn = 0; turn < ENDING_TURNS; turn++) {
+      const ending = this.log.endingCounters()
+      if (ending.size === 0) return
+      for (const [organization, names] of ending) if (!(await this.keep(organization, names))) return
+    }
   }
 
   private isDue(organization: string, { requests, pending }: Expected): boolean {
@@ -69,6 +77,16 @@ export class OrganizationSweep {
     if (known?.requests !== requests) seen.set(organization, { requests, sweep: sweeps })
     const isRecent = known?.requests !== requests || pending > 0 || sweeps - known.sweep < RECENT_SWEEPS
     return isRecent || Bun.hash.crc32(organization) % PARTS === sweeps % PARTS
+  }
+
+  /** False if Redis does not answer. */
+  private keep(organization: string, names: readonly string[]): Promise<boolean> {
+    return this.goesOn(async () => {
+      const { epoch, keptMs } = await this.link.store.countersKept(organization, names)
+      // A Redis that has lost data lacks counters that have not ended.
+      const isWhole = epoch === this.link.epochs.of(organization) && !this.restoration.isDoubted(organization)
+      if (isWhole) this.log.keepCounters(organization, keptMs)
+    })
   }
 
   /** False if Redis does not answer. */

@@ -19,7 +19,7 @@ import {
 } from '../../reservation-store.ts'
 import type { UsagePlace } from '../../usage-log.ts'
 import { windowsIn } from '../../window.ts'
-import type { CounterSpend, FoundCounters, SpentInWindows } from '../protocol/counter-spend.ts'
+import type { CounterSpend, FoundCounters, KeptCounters, SpentInWindows } from '../protocol/counter-spend.ts'
 import type {
   Entered,
   Epochs,
@@ -223,6 +223,15 @@ export class RedisStore implements RecoverableStore {
       }
     }
     return { parts, holds }
+  }
+
+  async countersKept(organization: string, names: readonly string[]): Promise<KeptCounters> {
+    const { numbers } = await this.scripts.call(this.other, 'kept', organization, { names: JSON.stringify(names) })
+    const keptMs = names.map((name, i) => [name, numberAt(numbers, i + 1)] as const)
+    return {
+      epoch: numberAt(numbers, 0),
+      keptMs: new Map(keptMs.map(([name, ms]) => [name, ms === -1 ? undefined : ms])),
+    }
   }
 
   async restore(epoch: number, node: string, row: NumberedRow): Promise<number | 'all' | undefined> {

@@ -20,6 +20,7 @@ import extend from '../lua/extend.lua' with { type: 'text' }
 import figures from '../lua/figures.lua' with { type: 'text' }
 import fold from '../lua/fold.lua' with { type: 'text' }
 import foldNode from '../lua/fold-node.lua' with { type: 'text' }
+import kept from '../lua/kept.lua' with { type: 'text' }
 import parts from '../lua/parts.lua' with { type: 'text' }
 import reap from '../lua/reap.lua' with { type: 'text' }
 import reserve from '../lua/reserve.lua' with { type: 'text' }
@@ -116,6 +117,7 @@ export const scripts = {
     ['restored', 'emptied'],
   ),
   parts: script(parts, ['node', 'names', 'ids'], ['parts']),
+  kept: script(kept, ['names'], ['kept']),
 } as const
 
 export type ScriptName = keyof typeof scripts
