@@ -2,8 +2,8 @@
 
 import { isAlias, isMap, isNode, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml'
 import { isArray, isObject, type JsonValue } from '../core/json.ts'
+import { References, type Sources } from './config-references.ts'
 import { type Path, Problems, pathText } from './problems.ts'
-import { References, type Sources } from './references.ts'
 import { explained } from './yaml-errors.ts'
 
 export interface Read {
@@ -64,7 +64,7 @@ function readJson(text: string, sources: Sources): Read | undefined {
     return Object.fromEntries(entries.map(([name, inside]) => [name, plain(inside ?? null, [...path, name])]))
   }
   const value = plain(parsed, [])
-  // Of keys that repeat one is left. YAML's way says what is wrong.
+  // Of keys that repeat one is left. The reader of YAML reports them.
   if (keys !== 0 || !own.isEmpty) return undefined
   let lines: ReadonlyMap<string, number> | undefined
   return {

@@ -8,8 +8,8 @@ import { closeSync, constants, existsSync, fstatSync, openSync, readSync } from 
 import { availableParallelism } from 'node:os'
 import { dirname, resolve } from 'node:path'
 import type { Config } from './config.ts'
+import type { Sources } from './config-references.ts'
 import type { Problem } from './problems.ts'
-import type { Sources } from './references.ts'
 
 /** Problems and warnings are one line each: `weir.yaml:12: models[2].name: what is wrong; what to do`. */
 export type LoadResult =

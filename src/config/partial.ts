@@ -8,11 +8,11 @@ import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '..
 import { build } from './build.ts'
 import { checkProcess } from './check-process.ts'
 import type { Config } from './config.ts'
+import type { Sources } from './config-references.ts'
 import { type Read, readDocument } from './document.ts'
 import { locatorOf } from './found-values.ts'
 import { otherGateway } from './other-gateways.ts'
 import { didYouMean, nearest, type Path, type Problem, Problems, pathText, problemText } from './problems.ts'
-import type { Sources } from './references.ts'
 import { checkShape, meantVariant, pathOf, withDefaults } from './schema-errors.ts'
 import { type CompletedFile, schema } from './schema-file.ts'
 

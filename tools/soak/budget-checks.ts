@@ -1,4 +1,4 @@
-/** What must hold after `scripts/soak --budgets`: each counter is the sum of its requests, each share was reported once. */
+/** What must hold after `scripts/soak --budgets`: counters are the sums of their requests, and shares are reported. */
 
 import { join } from 'node:path'
 import type { Redis } from 'ioredis'
@@ -22,7 +22,7 @@ const ALERTS_MS_MAX = 60_000
 /** Counters that one call to Redis reads. */
 const READ_AT_ONCE = 100
 
-/** The nodes and their Redis, the organizations that were called, and the places that had another limit for a while. */
+/** The nodes and their Redis, the organizations that were called, and the places whose limit was raised. */
 interface Called {
   readonly nodes: readonly Gateway[]
   readonly redis: SentinelSet

@@ -56,7 +56,7 @@ interface World {
   readonly counted: Map<string, number>
   /** Organizations that were called. */
   readonly called: Set<string>
-  /** People whose limit was another for a while, each with the organization. */
+  /** People whose limit was another for some seconds, each with the organization. */
   readonly raised: Set<string>
   readonly untilMs: number
   calls: number

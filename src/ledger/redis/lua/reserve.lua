@@ -274,9 +274,8 @@ end
 local function reserve(request)
   local id, key, reservation = request.id, request.account.key, reservations[request.id]
   limits, scopes, demand = request.account.limits, request.account.scopes, request.demand
-  if reservation and reservation[STATE] == IS_CANCELLED and request.turn > (reservation[CANCELLED_TURN] or AMOUNT_MAX) then
-    reservation = nil
-  end
+  local is_cancelled = reservation and reservation[STATE] == IS_CANCELLED
+  if is_cancelled and request.turn > (reservation[CANCELLED_TURN] or AMOUNT_MAX) then reservation = nil end
   if reservation and reservation[STATE] ~= IS_LIVE then return { 'ended' } end
   local undo_advance = function() end
   if is_each_apart and scopes.names then
