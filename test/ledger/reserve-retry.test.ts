@@ -183,7 +183,7 @@ test('a settlement whose commit hangs does not block a refused caller for ever',
   rmSync(directory, { recursive: true, force: true })
 })
 
-test('a call without a reply, then a refusal: what it holds is given back, not that of the next candidate', async () => {
+test('a call without a reply, then a refusal: what it holds is given back, not what the next one holds', async () => {
   await using server = await RedisServer.start()
   const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   const link = new RedisLink({ kind: 'single', url: server.socket })
