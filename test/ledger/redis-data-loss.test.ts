@@ -205,9 +205,13 @@ describe('FLUSHALL', () => {
     )
     outbox.taken('r', 'acme', 0)
     const isDoubted = () => false
-    const sweep = new OrganizationSweep({ store, epochs, isReady: true, survey: async () => [], overdue: async () => [] }, outbox, {
-      isDoubted,
-    } as unknown as Restoration)
+    const sweep = new OrganizationSweep(
+      { store, epochs, isReady: true, survey: async () => [], overdue: async () => [] },
+      outbox,
+      {
+        isDoubted,
+      } as unknown as Restoration,
+    )
     // Another node's request keeps the counter for another hour.
     await store.reserve(accountFor(2 * HOUR_MS), holdOf(1))
     clock.now += HOUR_MS - 60_000

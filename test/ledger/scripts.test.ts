@@ -30,7 +30,18 @@ function code(lua: string): string {
 
 const names = [
   ...(['reserve', 'preview', 'extend', 'settle', 'cancel', 'reap', 'figures', 'fold', 'foldNode', 'sumNode'] as const),
-  ...(['drop', 'activity', 'taken', 'windows', 'reset', 'enter', 'restore', 'restoreCounter', 'parts', 'kept'] as const),
+  ...([
+    'drop',
+    'activity',
+    'taken',
+    'windows',
+    'reset',
+    'enter',
+    'restore',
+    'restoreCounter',
+    'parts',
+    'kept',
+  ] as const),
 ]
 
 test('the table lists exactly these scripts', () => {
