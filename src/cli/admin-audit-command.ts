@@ -88,14 +88,14 @@ async function print(audit: AdminAudit, options: Options, { audit: { keepDays } 
   }
 }
 
-function printed(form: Options['form'], entries: readonly AdminEntry[], table: TextTable): string {
+function printed(form: Options['form'], entries: readonly AdminEntry[], table: TextTable<AdminEntry>): string {
   switch (form) {
     case 'json':
       return entries.map((entry) => `${JSON.stringify(jsonOf(entry))}\n`).join('')
     case 'csv':
-      return entries.map((entry) => csvLine(cellsOf(entry))).join('')
+      return entries.map((entry) => csvLine(COLUMNS.map(({ cell }) => cell(entry)))).join('')
     case 'table':
-      return table.print(entries.map(cellsOf))
+      return table.print(entries)
   }
 }
 
@@ -103,16 +103,11 @@ function jsonOf({ timeMs, source, actor, action, target, details }: AdminEntry):
   return { time: new Date(timeMs).toISOString(), source, actor: actor ?? null, action, target, details }
 }
 
-/** Details as JSON. */
-function cellsOf({ timeMs, source, actor = '', action, target, details }: AdminEntry): readonly string[] {
-  return [new Date(timeMs).toISOString(), source, actor, action, target, JSON.stringify(details)]
-}
-
-const COLUMNS: readonly Column[] = [
-  { heading: 'time' },
-  { heading: 'source', priority: 3 },
-  { heading: 'actor', priority: 2 },
-  { heading: 'action' },
-  { heading: 'target' },
-  { heading: 'details', priority: 1 },
+const COLUMNS: readonly Column<AdminEntry>[] = [
+  { heading: 'time', cell: ({ timeMs }) => new Date(timeMs).toISOString() },
+  { heading: 'source', priority: 3, cell: ({ source }) => source },
+  { heading: 'actor', priority: 2, cell: ({ actor = '' }) => actor },
+  { heading: 'action', cell: ({ action }) => action },
+  { heading: 'target', cell: ({ target }) => target },
+  { heading: 'details', priority: 1, cell: ({ details }) => JSON.stringify(details) },
 ]

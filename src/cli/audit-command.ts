@@ -93,7 +93,7 @@ async function print(log: Unread, options: AuditOptions, printing: Printing): Pr
 }
 
 /** False if the reader is gone. */
-async function printAll(log: Unread, options: AuditOptions, form: Form, table: TextTable): Promise<boolean> {
+async function printAll(log: Unread, options: AuditOptions, form: Form, table: TextTable<AuditRow>): Promise<boolean> {
   const isWanted = wantedBy(options)
   let isEmpty = true
   for await (const page of log.read(options.query)) {
@@ -106,7 +106,7 @@ async function printAll(log: Unread, options: AuditOptions, form: Form, table: T
 }
 
 /** False if the reader is gone. */
-async function printLast(log: Unread, options: AuditOptions, form: Form, table: TextTable): Promise<boolean> {
+async function printLast(log: Unread, options: AuditOptions, form: Form, table: TextTable<AuditRow>): Promise<boolean> {
   const { rows, left } = await lastRows(log, options)
   const isWorthwhile = rows.length > 0 || form === 'table'
   if (isWorthwhile && !(await write(printed(form, rows, table)))) return false
@@ -142,14 +142,14 @@ function write(text: string): Promise<boolean> {
   })
 }
 
-function printed(form: Form, rows: readonly AuditRow[], table: TextTable): string {
+function printed(form: Form, rows: readonly AuditRow[], table: TextTable<AuditRow>): string {
   switch (form) {
     case 'json':
       return rows.map((row) => `${JSON.stringify(auditLine(row))}\n`).join('')
     case 'csv':
       return rows.map((row) => csvLine(csvCells(row))).join('')
     case 'table':
-      return table.print(rows.map((row) => shownColumns.map((column) => cellOf(column, row))))
+      return table.print(rows)
   }
 }
 
@@ -181,11 +181,6 @@ function cellOf({ type, field }: AuditColumn, row: AuditRow): string {
   }
 }
 
-/** The columns of the table, from left to right. */
-const shownColumns = auditColumns
-  .filter(({ shown }) => shown !== undefined)
-  .sort((one, other) => (one.shown?.[0] ?? 0) - (other.shown?.[0] ?? 0))
-
 /** The first that a narrow terminal drops comes first. The time, the model and the cost always stay. */
 const DROPPED: readonly AuditColumn['field'][] = [
   'overageMicroUsd',
@@ -200,8 +195,13 @@ const DROPPED: readonly AuditColumn['field'][] = [
   'outcome',
 ]
 
-const COLUMNS: readonly Column[] = shownColumns.map(({ field, type, shown }) => ({
-  heading: shown?.[1] ?? '',
-  isNumber: type === 'count' || type === 'money' || type === 'flag',
-  ...(DROPPED.includes(field) ? { priority: DROPPED.indexOf(field) } : {}),
-}))
+/** From left to right. */
+const COLUMNS: readonly Column<AuditRow>[] = auditColumns
+  .filter(({ shown }) => shown !== undefined)
+  .sort((one, other) => (one.shown?.[0] ?? 0) - (other.shown?.[0] ?? 0))
+  .map((column) => ({
+    heading: column.shown?.[1] ?? '',
+    isNumber: column.type === 'count' || column.type === 'money' || column.type === 'flag',
+    cell: (row) => cellOf(column, row),
+    ...(DROPPED.includes(column.field) ? { priority: DROPPED.indexOf(column.field) } : {}),
+  }))

@@ -27,30 +27,21 @@ async function list(args: readonly string[]): Promise<number> {
   }
   const found = await counterUsagesOf(config, { ...filter, search: stringOf(flags['search']) })
   if (flags['json'] === true) process.stdout.write(`${JSON.stringify({ budgets: found.map(rowJson) })}\n`)
-  else process.stdout.write(new TextTable(COLUMNS, displayOf(flags['wide'] === true)).print(found.map(cells)))
+  else process.stdout.write(new TextTable(COLUMNS, displayOf(flags['wide'] === true)).print(found))
   return exit.done
 }
 
-const COLUMNS: readonly Column[] = [
-  { heading: 'org', priority: 2 },
-  { heading: 'budget' },
-  { heading: 'value' },
-  { heading: 'limit' },
-  { heading: 'used' },
-  { heading: 'held', priority: 1 },
-  { heading: 'of' },
-  { heading: 'renews', priority: 1 },
-  { heading: 'raised until', priority: 0 },
+const COLUMNS: readonly Column<CounterLimitUsage>[] = [
+  { heading: 'org', priority: 2, cell: ({ organization }) => organization },
+  { heading: 'budget', cell: ({ name }) => name },
+  { heading: 'value', cell: ({ value }) => value },
+  { heading: 'limit', cell: ({ limit }) => configuredName(limit) },
+  { heading: 'used', cell: ({ limit, used }) => amountText(limit, used) },
+  { heading: 'held', priority: 1, cell: ({ limit, held }) => amountText(limit, held) },
+  { heading: 'of', cell: ({ limit, amount }) => amountText(limit, amount) },
+  { heading: 'renews', priority: 1, cell: ({ renewsAtMs }) => minuteText(renewsAtMs) },
+  { heading: 'raised until', priority: 0, cell: ({ raise }) => minuteText(raise?.untilMs) },
 ]
-
-function cells(row: CounterLimitUsage): readonly string[] {
-  const { organization, name, value, limit, used, held, amount, renewsAtMs, raise } = row
-  const [spent, holds, most] = [used, held, amount].map((one) => amountText(limit, one))
-  return [
-    ...[organization, name, value, configuredName(limit), spent ?? '', holds ?? '', most ?? ''],
-    ...[minuteText(renewsAtMs), minuteText(raise?.untilMs)],
-  ]
-}
 
 function rowJson(row: CounterLimitUsage): JsonObject {
   const { organization, name, value, limit, used, held, amount, renewsAtMs, raise, isRefusing } = row

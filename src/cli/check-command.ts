@@ -7,6 +7,7 @@ import { configFile, environment, loadConfig } from '../config/load.ts'
 import { isArray, isObject } from '../core/json.ts'
 import { exit, parseFlags } from './command.ts'
 import { askGateway, GatewayProblem } from './gateway-client.ts'
+import type { Finding } from './provider-probe.ts'
 import { type Column, displayOf, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
@@ -53,13 +54,13 @@ async function fieldHints(dataDir: string): Promise<readonly string[]> {
   }
 }
 
-const COLUMNS: readonly Column[] = [
-  { heading: 'provider' },
-  { heading: 'model' },
-  { heading: 'reachable' },
-  { heading: 'credential' },
-  { heading: 'model is' },
-  { heading: 'ms', isNumber: true, priority: 1 },
+const COLUMNS: readonly Column<Finding>[] = [
+  { heading: 'provider', cell: ({ target }) => target.provider },
+  { heading: 'model', cell: ({ target }) => target.model },
+  { heading: 'reachable', cell: ({ reachable }) => reachable },
+  { heading: 'credential', cell: ({ credential }) => credential },
+  { heading: 'model is', cell: ({ model }) => model },
+  { heading: 'ms', isNumber: true, priority: 1, cell: ({ ms }) => String(ms) },
 ]
 
 interface ProviderCheck {
@@ -74,10 +75,7 @@ async function checkProviders(config: Config): Promise<ProviderCheck> {
   const { isSound, probeTargets } = await import('./provider-probe.ts')
   const { doubtfulPrices } = await import('./price-comparison.ts')
   const findings = await probeTargets(config)
-  const rows = findings.map(({ target, reachable, credential, model, ms }) => [
-    ...[target.provider, target.model, reachable, credential, model, String(ms)],
-  ])
-  process.stdout.write(new TextTable(COLUMNS, displayOf(false)).print(rows))
+  process.stdout.write(new TextTable(COLUMNS, displayOf(false)).print(findings))
   for (const { target, remark } of findings) {
     if (remark !== '') process.stderr.write(`${target.provider} ${target.model}: ${remark}\n`)
   }

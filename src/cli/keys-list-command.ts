@@ -8,7 +8,7 @@ import { commandChanger } from '../process/control/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
 import { exit, parseFlags, printToStderr } from './command.ts'
 import { configured } from './ledger-access.ts'
-import { type Column, type Display, displayOf, fixedDollars, minuteText, TextTable } from './text-table.ts'
+import { type Column, displayOf, fixedDollars, minuteText, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
 export async function list(args: readonly string[]): Promise<number> {
@@ -24,37 +24,31 @@ export async function list(args: readonly string[]): Promise<number> {
     return exit.wrong
   }
   process.stdout.write(
-    json === true ? `${JSON.stringify({ keys: listed.map(keyJson) })}\n` : tableText(listed, displayOf(wide === true)),
+    json === true
+      ? `${JSON.stringify({ keys: listed.map(keyJson) })}\n`
+      : new TextTable(COLUMNS, displayOf(wide === true)).print(listed),
   )
   return exit.done
 }
 
-const COLUMNS: readonly Column[] = [
-  { heading: 'id' },
-  { heading: 'organization', priority: 7 },
-  { heading: 'source', priority: 3 },
-  { heading: 'key', priority: 1 },
-  { heading: 'models', priority: 4 },
-  { heading: 'limits', priority: 0 },
-  { heading: 'tags', priority: 2 },
-  { heading: 'created', priority: 0 },
-  { heading: 'expires', priority: 5 },
-  { heading: 'last used', priority: 6 },
-  { heading: 'today', isNumber: true, priority: 9 },
-  { heading: 'limit a day', isNumber: true, priority: 8 },
-  { heading: 'state' },
+const COLUMNS: readonly Column<ListedKey>[] = [
+  { heading: 'id', cell: ({ id }) => id },
+  { heading: 'organization', priority: 7, cell: ({ organization }) => organization },
+  { heading: 'source', priority: 3, cell: ({ source }) => source },
+  { heading: 'key', priority: 1, cell: ({ shown }) => (shown === undefined ? '-' : `${shown}_…`) },
+  { heading: 'models', priority: 4, cell: ({ models }) => models?.join(',') ?? 'all' },
+  { heading: 'limits', priority: 0, cell: ({ limits }) => limitsText(limits) },
+  { heading: 'tags', priority: 2, cell: ({ tags }) => tagsText(Object.entries(tags)) || '-' },
+  { heading: 'created', priority: 0, cell: ({ createdMs }) => minuteText(createdMs) },
+  { heading: 'expires', priority: 5, cell: ({ expiresAtMs }) => minuteText(expiresAtMs) },
+  { heading: 'last used', priority: 6, cell: ({ activity }) => minuteText(activity?.usedMs) },
+  { heading: 'today', isNumber: true, priority: 9, cell: (key) => fixedDollars(key.activity?.todayMicroUsd ?? 0) },
+  { heading: 'limit a day', isNumber: true, priority: 8, cell: ({ limits: { spend } }) => dollarsOf(spend?.day) },
+  { heading: 'state', cell: ({ state }) => state },
 ]
 
-function tableText(listed: readonly ListedKey[], display: Display): string {
-  const rows = listed.map((key) => [
-    ...[key.id, key.organization, key.source, key.shown === undefined ? '-' : `${key.shown}_…`],
-    ...[key.models?.join(',') ?? 'all', limitsText(key.limits), tagsText(Object.entries(key.tags)) || '-'],
-    ...[minuteText(key.createdMs), minuteText(key.expiresAtMs), minuteText(key.activity?.usedMs)],
-    fixedDollars(key.activity?.todayMicroUsd ?? 0),
-    key.limits.spend?.day === undefined ? '-' : fixedDollars(key.limits.spend.day),
-    key.state,
-  ])
-  return new TextTable(COLUMNS, display).print(rows)
+function dollarsOf(microUsd: number | undefined): string {
+  return microUsd === undefined ? '-' : fixedDollars(microUsd)
 }
 
 /** `60 requests a minute, $5.00 a day` */

@@ -5,12 +5,12 @@
 
 import type { FleetView } from '../admin/supervision.ts'
 import { dollars, percent, rate } from '../core/figure-text.ts'
-import { isArray, isObject, type JsonObject, numberOf, stringOf } from '../core/json.ts'
+import { isArray, isObject, type JsonObject, numberOf, objectOf, stringOf } from '../core/json.ts'
 import { commandChanger } from '../process/control/user-actor.ts'
 import { exit, misused, parseFlags, printToStderr, runAction } from './command.ts'
 import { askGateway, GatewayProblem } from './gateway-client.ts'
 import { configured, locateDataDir, unansweredLine } from './ledger-access.ts'
-import { displayOf, TextTable } from './text-table.ts'
+import { type Column, displayOf, TextTable } from './text-table.ts'
 
 /** A node may take so long to take the request, and its workers to prepare a configuration. */
 const CHANGE_MS_MAX = 75_000
@@ -31,7 +31,7 @@ async function list(args: readonly string[]): Promise<number> {
     return exit.done
   }
   const rows = objects(answer['nodes'])
-  process.stdout.write(tableOf(rows, flags['wide'] === true))
+  process.stdout.write(new TextTable(COLUMNS, displayOf(flags['wide'] === true)).print(rows))
   const names = new Map(rows.map((row) => [row['id'], text(row['name'])]))
   for (const { section, nodes: ids } of objects(answer['mixed'])) {
     const others = isArray(ids) ? ids.map((id) => names.get(id) ?? String(id)) : []
@@ -91,37 +91,26 @@ async function ask(
   return { ...(await withLedger(open, config, ({ fleet }) => otherwise(fleet))) }
 }
 
-function tableOf(rows: readonly JsonObject[], isWide: boolean): string {
-  const table = new TextTable(
-    [
-      { heading: 'node' },
-      { heading: 'id' },
-      { heading: 'host', priority: 1 },
-      { heading: 'version', priority: 4 },
-      { heading: 'state' },
-      { heading: 'since', priority: 2 },
-      { heading: 'workers', isNumber: true, priority: 3 },
-      { heading: 'requests/s', isNumber: true, priority: 8 },
-      { heading: 'streams', isNumber: true, priority: 7 },
-      { heading: 'failed', isNumber: true, priority: 6 },
-      { heading: 'spend/h', isNumber: true, priority: 5 },
-      { heading: 'configuration', priority: 3 },
-    ],
-    displayOf(isWide),
-  )
-  return table.print(
-    rows.map((row) => [
-      ...[text(row['name']), text(row['id']), text(row['host']), text(row['version']), text(row['state'])],
-      text(row['since']).slice(0, 19),
-      String(numberOf(row['workers']) ?? '–'),
-      rate(numberOf(row['requests_per_second']) ?? 0),
-      String(numberOf(row['open_streams']) ?? '–'),
-      percent(numberOf(row['failed_ratio']) ?? null),
-      dollars(numberOf(row['spend_micro_usd_per_hour']) ?? 0),
-      text(isObject(row['digests']) ? row['digests']['configuration'] : '').slice(0, 8),
-    ]),
-  )
-}
+const number = (value: unknown) => numberOf(value) ?? 0
+
+const COLUMNS: readonly Column<JsonObject>[] = [
+  { heading: 'node', cell: (row) => text(row['name']) },
+  { heading: 'id', cell: (row) => text(row['id']) },
+  { heading: 'host', priority: 1, cell: (row) => text(row['host']) },
+  { heading: 'version', priority: 4, cell: (row) => text(row['version']) },
+  { heading: 'state', cell: (row) => text(row['state']) },
+  { heading: 'since', priority: 2, cell: (row) => text(row['since']).slice(0, 19) },
+  { heading: 'workers', isNumber: true, priority: 3, cell: (row) => String(numberOf(row['workers']) ?? '–') },
+  { heading: 'requests/s', isNumber: true, priority: 8, cell: (row) => rate(number(row['requests_per_second'])) },
+  { heading: 'streams', isNumber: true, priority: 7, cell: (row) => String(numberOf(row['open_streams']) ?? '–') },
+  { heading: 'failed', isNumber: true, priority: 6, cell: (row) => percent(numberOf(row['failed_ratio']) ?? null) },
+  { heading: 'spend/h', isNumber: true, priority: 5, cell: (row) => dollars(number(row['spend_micro_usd_per_hour'])) },
+  {
+    heading: 'configuration',
+    priority: 3,
+    cell: (row) => text(objectOf(row['digests'])?.['configuration']).slice(0, 8),
+  },
+]
 
 function objects(value: unknown): readonly JsonObject[] {
   return isArray(value) ? value.filter(isObject) : []

@@ -8,7 +8,7 @@ import { exit, type Flags, misused, parseFlags, printToStderr, requiredText, run
 import { descriptionOf, idProblem } from './key-flags.ts'
 import { limitsText } from './keys-list-command.ts'
 import { configured } from './ledger-access.ts'
-import { type Column, type Display, displayOf, minuteText, TextTable } from './text-table.ts'
+import { type Column, displayOf, minuteText, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
 export function organizations(args: readonly string[]): Promise<number> {
@@ -76,25 +76,16 @@ async function list(args: readonly string[]): Promise<number> {
   process.stdout.write(
     json === true
       ? `${JSON.stringify({ organizations: listed.map(organizationJson) })}\n`
-      : tableText(listed, displayOf(wide === true)),
+      : new TextTable(COLUMNS, displayOf(wide === true)).print(listed),
   )
   return exit.done
 }
 
-const COLUMNS: readonly Column[] = [
-  { heading: 'id' },
-  { heading: 'source', priority: 1 },
-  { heading: 'models', priority: 2 },
-  { heading: 'limits', priority: 3 },
-  { heading: 'created', priority: 0 },
-  { heading: 'state' },
+const COLUMNS: readonly Column<ListedOrganization>[] = [
+  { heading: 'id', cell: ({ id }) => id },
+  { heading: 'source', priority: 1, cell: ({ source }) => source },
+  { heading: 'models', priority: 2, cell: ({ models }) => models?.join(',') ?? 'all' },
+  { heading: 'limits', priority: 3, cell: ({ limits }) => limitsText(limits) },
+  { heading: 'created', priority: 0, cell: ({ createdMs }) => minuteText(createdMs) },
+  { heading: 'state', cell: ({ state }) => state },
 ]
-
-function tableText(listed: readonly ListedOrganization[], display: Display): string {
-  const rows = listed.map(({ id, source, models, limits, createdMs, state }) => [
-    ...[id, source, models?.join(',') ?? 'all', limitsText(limits)],
-    minuteText(createdMs),
-    state,
-  ])
-  return new TextTable(COLUMNS, display).print(rows)
-}

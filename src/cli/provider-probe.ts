@@ -25,7 +25,7 @@ const IMAGE_MS_MAX = 180_000
 const CONCURRENCY = 8
 
 /** What one request proved: `unknown` is what an earlier failure left open. */
-interface Finding {
+export interface Finding {
   readonly target: TargetRef
   readonly reachable: 'yes' | 'no'
   readonly credential: 'accepted' | 'rejected' | 'unknown'

@@ -106,25 +106,37 @@ function jsonOf({ since, until, rows, total }: Reconciliation) {
   }
 }
 
-const COLUMNS: readonly Column[] = [
-  { heading: 'date' },
-  { heading: 'model' },
-  { heading: '' },
-  { heading: 'ours', isNumber: true },
-  { heading: 'theirs', isNumber: true },
-  { heading: 'difference', isNumber: true },
-  { heading: 'cause', priority: 1 },
+/** One figure of a row. */
+interface Line extends Omit<Reconciliation['rows'][number], 'cause'> {
+  readonly cause: string | null
+  readonly figure: (typeof FIELDS)[number]
+}
+
+const side = (name: 'ours' | 'theirs' | 'difference'): Column<Line> => ({
+  heading: name,
+  isNumber: true,
+  cell: (line) => cellOf(line[name][line.figure[0]], isMoney(line.figure[0])),
+})
+
+const COLUMNS: readonly Column<Line>[] = [
+  { heading: 'date', cell: ({ date }) => date },
+  { heading: 'model', cell: ({ model }) => model },
+  { heading: '', cell: ({ figure: [, name] }) => name },
+  side('ours'),
+  side('theirs'),
+  side('difference'),
+  {
+    heading: 'cause',
+    priority: 1,
+    cell: ({ cause, difference, figure: [field] }) => (difference[field] === 0 ? '' : (cause ?? '')),
+  },
 ]
 
 /** A line for each figure that either side has. */
 function textOf({ rows, total }: Reconciliation, flags: Flags): string {
   const lines = [...rows, { date: 'total', model: '', ...total, cause: null }].flatMap((row) => {
     const shown = FIELDS.filter(([field]) => row.theirs[field] !== null && (row.ours[field] || row.theirs[field]))
-    return shown.map(([field, name]) => [
-      ...[row.date, row.model, name],
-      ...[row.ours[field], row.theirs[field], row.difference[field]].map((value) => cellOf(value, isMoney(field))),
-      row.difference[field] === 0 ? '' : (row.cause ?? ''),
-    ])
+    return shown.map((figure) => ({ ...row, figure }))
   })
   return new TextTable(COLUMNS, displayOf(flags['wide'] === true)).print(lines)
 }

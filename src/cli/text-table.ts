@@ -6,8 +6,9 @@
 import { environment } from '../config/load.ts'
 import type { Given } from '../reports/parameters.ts'
 
-export interface Column {
+export interface Column<Row> {
   readonly heading: string
+  readonly cell: (row: Row) => string
   /** Numbers are aligned to the right. */
   readonly isNumber?: boolean
   /** Columns with the lowest priority are dropped first if the table is too wide; one without is never dropped. */
@@ -24,22 +25,23 @@ export interface Display {
 const GAP = '  '
 
 /** A table that is printed in one piece or several. The first one has the headings, and decides which columns fit. */
-export class TextTable {
+export class TextTable<Row> {
   private kept: readonly number[] | undefined
 
   constructor(
-    private readonly columns: readonly Column[],
+    private readonly columns: readonly Column<Row>[],
     private readonly display: Display,
   ) {}
 
   /** The lines of these rows, each with its newline. Widths are those of the piece. */
-  print(rows: readonly (readonly string[])[]): string {
+  print(rows: readonly Row[]): string {
     const isFirst = this.kept === undefined
     const headings = this.columns.map(({ heading }) => heading)
-    const measured = isFirst ? [headings, ...rows] : rows
+    const texts = rows.map((row) => this.columns.map(({ cell }) => cell(row)))
+    const measured = isFirst ? [headings, ...texts] : texts
     const widths = this.columns.map((_, at) => Math.max(0, ...measured.map((row) => row[at]?.length ?? 0)))
     this.kept ??= fitting(this.columns, widths, this.display.width)
-    const lines = rows.map((row) => this.line(row, widths))
+    const lines = texts.map((cells) => this.line(cells, widths))
     if (isFirst) lines.unshift(this.emphasised(this.line(headings, widths)))
     return lines.map((line) => `${line}\n`).join('')
   }
@@ -58,7 +60,7 @@ export class TextTable {
 }
 
 /** The indexes of the columns that fit. */
-function fitting(columns: readonly Column[], widths: readonly number[], width: number): readonly number[] {
+function fitting<Row>(columns: readonly Column<Row>[], widths: readonly number[], width: number): readonly number[] {
   let kept = columns.map((_, at) => at)
   const total = () => kept.reduce((sum, at) => sum + (widths[at] ?? 0) + GAP.length, -GAP.length)
   const droppable = kept

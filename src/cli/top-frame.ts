@@ -33,13 +33,17 @@ const ROWS_MAX = 20
 const BAR_CHARS = 16
 
 /** The lines of a frame, without line ends. */
-export function topFrame(figures: TopFigures, screen: Screen): readonly string[] {
-  const head = [...headLines(figures.status, screen), '', ...nowLines(figures.status, screen)]
-  const attention = attentionLines(figures.status.attention, screen)
+export function topFrame({ status, targets, budgets, requests }: TopFigures, screen: Screen): readonly string[] {
+  const head = [...headLines(status, screen), '', ...nowLines(status, screen)]
+  const attention = attentionLines(status.attention, screen)
+  const band = <Row>(title: string, columns: readonly Column<Row>[], all: readonly Row[]) => ({
+    ...{ title, count: all.length, lines: (rows: number) => printed(columns, all.slice(0, rows), screen) },
+  })
   const bands = [
-    { title: 'Targets', count: figures.targets.length, lines: (rows: number) => targetLines(figures, screen, rows) },
-    { title: 'Budgets', count: figures.budgets.length, lines: (rows: number) => budgetLines(figures, screen, rows) },
-    { title: 'Requests', count: figures.requests.length, lines: (rows: number) => requestLines(figures, screen, rows) },
+    // Those that fail or rest come first.
+    band('Targets', TARGETS, [...targets.filter((row) => !isFine(row)), ...targets.filter(isFine)]),
+    band('Budgets', BUDGETS, budgets),
+    band('Requests', REQUESTS, requests),
   ].filter(({ count }) => count > 0)
   // A band takes a blank line, a title and the headings, beside its rows.
   const room = screen.height - head.length - attention.length - 3 * bands.length
@@ -106,29 +110,25 @@ function reloadText({ last_reload: reload }: Status, screen: Screen): string {
   return reload?.ok === true ? at : `${at} ${paint('rejected', 'bad', screen)}`
 }
 
-function nowLines({ now, cost_today_micro_usd: today, history }: Status, screen: Screen): readonly string[] {
-  const columns: readonly Column[] = [
-    { heading: 'requests/s', isNumber: true },
-    { heading: 'streams', isNumber: true },
-    { heading: 'errors', isNumber: true },
-    { heading: 'limited', isNumber: true, priority: 0 },
-    { heading: 'first token p50', isNumber: true, priority: 2 },
-    { heading: 'p95', isNumber: true, priority: 3 },
-    { heading: 'tokens/s', isNumber: true, priority: 1 },
-    { heading: 'today', isNumber: true },
-  ]
-  const row = [
-    rate(now.requests_per_second),
-    String(now.open_streams),
-    share(now.error_share),
-    share(now.limited_share),
-    milliseconds(now.time_to_first_token_p50_ms),
-    milliseconds(now.time_to_first_token_p95_ms),
-    rate(now.tokens_per_second),
-    money(today),
-  ]
-  const table = linesOf(new TextTable(columns, screen).print([row]))
-  const rates = (history?.points ?? []).map((point) => point.requests_per_second)
+const NOW: readonly Column<Status>[] = [
+  { heading: 'requests/s', isNumber: true, cell: ({ now }) => rate(now.requests_per_second) },
+  { heading: 'streams', isNumber: true, cell: ({ now }) => String(now.open_streams) },
+  { heading: 'errors', isNumber: true, cell: ({ now }) => share(now.error_share) },
+  { heading: 'limited', isNumber: true, priority: 0, cell: ({ now }) => share(now.limited_share) },
+  {
+    heading: 'first token p50',
+    isNumber: true,
+    priority: 2,
+    cell: ({ now }) => milliseconds(now.time_to_first_token_p50_ms),
+  },
+  { heading: 'p95', isNumber: true, priority: 3, cell: ({ now }) => milliseconds(now.time_to_first_token_p95_ms) },
+  { heading: 'tokens/s', isNumber: true, priority: 1, cell: ({ now }) => rate(now.tokens_per_second) },
+  { heading: 'today', isNumber: true, cell: (status) => money(status.cost_today_micro_usd) },
+]
+
+function nowLines(status: Status, screen: Screen): readonly string[] {
+  const table = linesOf(new TextTable(NOW, screen).print([status]))
+  const rates = (status.history?.points ?? []).map((point) => point.requests_per_second)
   return screen.hasBlocks && rates.length > 1 ? [...table, hourLine(rates, screen)] : table
 }
 
@@ -157,69 +157,41 @@ function attentionLines(items: readonly Attention[], screen: Screen): readonly s
   return ['', bold('Attention', screen), ...shown, ...more]
 }
 
-const TARGETS: readonly Column[] = [
-  { heading: 'state' },
-  { heading: 'target' },
-  { heading: 'attempts', isNumber: true, priority: 2 },
-  { heading: 'answered', isNumber: true },
-  { heading: 'first byte p50', isNumber: true, priority: 3 },
-  { heading: 'p95', isNumber: true, priority: 4 },
-  { heading: 'share', isNumber: true, priority: 5 },
-  { heading: 'last error', priority: 0 },
-  { heading: 'serves', priority: 1 },
+const TARGETS: readonly Column<TargetRow>[] = [
+  { heading: 'state', cell: ({ state }) => state },
+  { heading: 'target', cell: ({ provider, model }) => plain(`${provider}/${model}`) },
+  { heading: 'attempts', isNumber: true, priority: 2, cell: ({ attempts }) => String(attempts) },
+  { heading: 'answered', isNumber: true, cell: (target) => share(target.success_share) },
+  { heading: 'first byte p50', isNumber: true, priority: 3, cell: (target) => milliseconds(target.first_byte_p50_ms) },
+  { heading: 'p95', isNumber: true, priority: 4, cell: (target) => milliseconds(target.first_byte_p95_ms) },
+  { heading: 'share', isNumber: true, priority: 5, cell: (target) => share(target.traffic_share) },
+  {
+    heading: 'last error',
+    priority: 0,
+    cell: ({ last_error: error }) => (error === null ? '' : `${lastErrorText(error)} ${error.at.slice(11, 19)}`),
+  },
+  { heading: 'serves', priority: 1, cell: ({ serves }) => plain(serves.join(', ')) },
 ]
-
-/** Those that fail or rest come first. */
-function targetLines({ targets }: TopFigures, screen: Screen, rows: number): readonly string[] {
-  const sorted = [...targets.filter((row) => !isFine(row)), ...targets.filter(isFine)]
-  const cells = sorted
-    .slice(0, rows)
-    .map((target) => [
-      target.state,
-      plain(`${target.provider}/${target.model}`),
-      String(target.attempts),
-      share(target.success_share),
-      milliseconds(target.first_byte_p50_ms),
-      milliseconds(target.first_byte_p95_ms),
-      share(target.traffic_share),
-      target.last_error === null ? '' : `${lastErrorText(target.last_error)} ${target.last_error.at.slice(11, 19)}`,
-      plain(target.serves.join(', ')),
-    ])
-  return printed(TARGETS, cells, screen)
-}
 
 function isFine({ state }: TargetRow): boolean {
   return state === 'healthy' || state === 'unknown'
 }
 
-const BUDGETS: readonly Column[] = [
-  { heading: 'state' },
-  { heading: 'used', isNumber: true },
-  { heading: 'limit of' },
-  { heading: 'limit' },
-  { heading: '', priority: 0 },
-  { heading: 'spent', isNumber: true, priority: 3 },
-  { heading: 'held', isNumber: true, priority: 2 },
-  { heading: 'of', isNumber: true, priority: 4 },
-  { heading: 'renews', priority: 1 },
+const BUDGETS: readonly Column<BudgetRow>[] = [
+  { heading: 'state', cell: ({ state }) => state },
+  { heading: 'used', isNumber: true, cell: (row) => share(fullness(row)) },
+  {
+    heading: 'limit of',
+    cell: ({ organization, key, budget, value }) =>
+      plain([organization, key ?? budget, value].filter((part) => part != null).join('/')),
+  },
+  { heading: 'limit', cell: ({ limit }) => limit },
+  { heading: '', priority: 0, cell: bar },
+  { heading: 'spent', isNumber: true, priority: 3, cell: (row) => amount(row, row.used) },
+  { heading: 'held', isNumber: true, priority: 2, cell: (row) => (row.held === 0 ? '' : amount(row, row.held)) },
+  { heading: 'of', isNumber: true, priority: 4, cell: (row) => amount(row, row.amount) },
+  { heading: 'renews', priority: 1, cell: (row) => row.renews_at?.slice(0, 16).replace('T', ' ') ?? '' },
 ]
-
-function budgetLines({ budgets }: TopFigures, screen: Screen, rows: number): readonly string[] {
-  const cells = budgets
-    .slice(0, rows)
-    .map((row) => [
-      row.state,
-      share(fullness(row)),
-      plain([row.organization, row.key ?? row.budget, row.value].filter((part) => part != null).join('/')),
-      row.limit,
-      bar(row),
-      amount(row, row.used),
-      row.held === 0 ? '' : amount(row, row.held),
-      amount(row, row.amount),
-      row.renews_at === null ? '' : `${row.renews_at.slice(0, 16).replace('T', ' ')}`,
-    ])
-  return printed(BUDGETS, cells, screen)
-}
 
 /** `[#####++.........]`: what is used, and what is held. */
 function bar({ amount: most, used, held }: BudgetRow): string {
@@ -233,51 +205,42 @@ function amount({ unit }: BudgetRow, value: number): string {
   return unit === 'micro_usd' ? money(value) : String(value)
 }
 
-const REQUESTS: readonly Column[] = [
-  { heading: 'status' },
-  { heading: 'time' },
-  { heading: 'organization', priority: 4 },
-  { heading: 'key', priority: 3 },
-  { heading: 'model' },
-  { heading: 'provider', priority: 2 },
-  { heading: 'via', priority: 0 },
-  { heading: 'ms', isNumber: true, priority: 7 },
-  { heading: 'tokens', isNumber: true, priority: 6 },
-  { heading: 'cost', isNumber: true, priority: 5 },
-  { heading: 'outcome', priority: 8 },
-  { heading: 'error', priority: 1 },
-]
-
 const MODEL_CHARS = 32
 
-function requestLines({ requests }: TopFigures, screen: Screen, rows: number): readonly string[] {
-  const cells = requests.slice(0, rows).map((line) => {
-    const text = (name: string) => plain(String(line[name] ?? ''))
-    const number = (name: string) => Number(line[name] ?? 0)
-    const cost = line['cost_micro_usd']
-    return [
-      text('status'),
-      text('time').slice(11, 19),
-      text('organization'),
-      text('key'),
-      cut(text('served_model') || text('requested_model'), MODEL_CHARS),
-      text('provider'),
-      text('transport') || 'http',
-      number('total_ms').toFixed(0),
-      line['input_tokens'] === undefined ? '' : String(number('input_tokens') + number('output_tokens')),
-      cost === undefined ? '' : money(Number(cost), 4),
-      text('outcome'),
-      text('error'),
-    ]
-  })
-  return printed(REQUESTS, cells, screen)
+const text = (line: JsonObject, name: string) => plain(String(line[name] ?? ''))
+const number = (line: JsonObject, name: string) => Number(line[name] ?? 0)
+
+const REQUESTS: readonly Column<JsonObject>[] = [
+  { heading: 'status', cell: (line) => text(line, 'status') },
+  { heading: 'time', cell: (line) => text(line, 'time').slice(11, 19) },
+  { heading: 'organization', priority: 4, cell: (line) => text(line, 'organization') },
+  { heading: 'key', priority: 3, cell: (line) => text(line, 'key') },
+  { heading: 'model', cell: (line) => cut(text(line, 'served_model') || text(line, 'requested_model'), MODEL_CHARS) },
+  { heading: 'provider', priority: 2, cell: (line) => text(line, 'provider') },
+  { heading: 'via', priority: 0, cell: (line) => text(line, 'transport') || 'http' },
+  { heading: 'ms', isNumber: true, priority: 7, cell: (line) => number(line, 'total_ms').toFixed(0) },
+  { heading: 'tokens', isNumber: true, priority: 6, cell: tokensOf },
+  {
+    heading: 'cost',
+    isNumber: true,
+    priority: 5,
+    cell: (line) => (line['cost_micro_usd'] === undefined ? '' : money(number(line, 'cost_micro_usd'), 4)),
+  },
+  { heading: 'outcome', priority: 8, cell: (line) => text(line, 'outcome') },
+  { heading: 'error', priority: 1, cell: (line) => text(line, 'error') },
+]
+
+function tokensOf(line: JsonObject): string {
+  if (line['input_tokens'] === undefined) return ''
+  return String(number(line, 'input_tokens') + number(line, 'output_tokens'))
 }
 
 /** A table whose first column is a state, and coloured as one. */
-function printed(columns: readonly Column[], rows: readonly (readonly string[])[], screen: Screen): readonly string[] {
+function printed<Row>(columns: readonly Column<Row>[], rows: readonly Row[], screen: Screen): readonly string[] {
   const lines = linesOf(new TextTable(columns, screen).print(rows))
   return lines.map((line, index) => {
-    const state = rows[index - 1]?.[0]
+    const row = rows[index - 1]
+    const state = row === undefined ? undefined : columns[0]?.cell(row)
     const tone = state === undefined ? undefined : toneOf(state)
     return state === undefined || tone === undefined ? line : line.replace(state, paint(state, tone, screen))
   })

@@ -71,16 +71,15 @@ function printed(options: UsageOptions, form: Form, groups: readonly UsageGroup[
       return [[...by, ...Object.keys(namedFigures(noUsage))], ...lines].map(csvLine).join('')
     }
     case 'table': {
-      const lines = groups.map(({ names, figures }) => [
-        ...names.map((name, at) =>
-          name === '' && !by[at]?.startsWith('tag:') && by[at] !== 'service_tier' ? '(unknown)' : name,
-        ),
-        ...cells(figures),
-      ])
-      const total = groups.reduce((sum, { figures }) => addUsage(sum, figures), noUsage)
-      const last = ['total', ...by.slice(1).map(() => ''), ...cells(total)]
-      const headings = by.map((heading) => ({ heading }))
-      return new TextTable([...headings, ...FIGURES], display).print([...lines, last])
+      const total = {
+        names: ['total'],
+        figures: groups.reduce((sum, { figures }) => addUsage(sum, figures), noUsage),
+      }
+      const named = by.map((heading, at): Column<UsageGroup> => {
+        const unknown = heading.startsWith('tag:') || heading === 'service_tier' ? '' : '(unknown)'
+        return { heading, cell: ({ names }) => (names[at] === '' ? unknown : (names[at] ?? '')) }
+      })
+      return new TextTable([...named, ...FIGURES], display).print([...groups, total])
     }
   }
 }
@@ -88,12 +87,9 @@ function printed(options: UsageOptions, form: Form, groups: readonly UsageGroup[
 /** The first that a narrow terminal drops comes first. */
 const DROPPED: readonly (keyof UsageFigures)[] = ['images', 'estimatedRequests', 'cachedInputTokens']
 
-const FIGURES: readonly Column[] = usageColumns.map(({ heading, field }) => ({
+const FIGURES: readonly Column<UsageGroup>[] = usageColumns.map(({ heading, field, isMoney }) => ({
   heading,
   isNumber: true,
+  cell: ({ figures }) => (isMoney ? fixedDollars(figures[field]) : String(figures[field])),
   ...(DROPPED.includes(field) ? { priority: DROPPED.indexOf(field) } : {}),
 }))
-
-function cells(figures: UsageFigures): readonly string[] {
-  return usageColumns.map(({ field, isMoney }) => (isMoney ? fixedDollars(figures[field]) : String(figures[field])))
-}

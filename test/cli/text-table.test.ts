@@ -3,11 +3,12 @@
 import { expect, test } from 'bun:test'
 import { type Column, TextTable } from '../../src/cli/text-table.ts'
 
-const COLUMNS: readonly Column[] = [
-  { heading: 'id' },
-  { heading: 'why', priority: 1 },
-  { heading: 'cost', isNumber: true },
-  { heading: 'note', priority: 0 },
+const at = (index: number) => (row: readonly string[]) => row[index] ?? ''
+const COLUMNS: readonly Column<readonly string[]>[] = [
+  { heading: 'id', cell: at(0) },
+  { heading: 'why', priority: 1, cell: at(1) },
+  { heading: 'cost', isNumber: true, cell: at(2) },
+  { heading: 'note', priority: 0, cell: at(3) },
 ]
 const ROWS = [
   ['one', 'because', '$1.000000', 'first'],
