@@ -1,12 +1,25 @@
 #!/usr/bin/env -S bun --no-env-file --config=/dev/null --tsconfig-override=/dev/null --no-install
 /** The command line: runs the command that it names. The code of a command is loaded only if it is called. */
 
-import { exit, misused, parseFlags, printToStderr, type RunCommand, untilEnd } from './cli/command.ts'
+import {
+  type Actions,
+  exit,
+  misused,
+  parseFlags,
+  printToStderr,
+  type RunCommand,
+  runAction,
+  untilEnd,
+} from './cli/command.ts'
 import { COMMANDS } from './cli/command-table.ts'
 import { helpOf, overview } from './cli/help-text.ts'
 import { environment } from './config/load.ts'
 import { didYouMean, quoted } from './config/problems.ts'
 import { useProxiesOf } from './core/forward-proxies.ts'
+
+function group(name: string, load: () => Promise<Actions>): RunCommand {
+  return async (args) => runAction(name, await load(), args)
+}
 
 const runs: Readonly<Record<string, RunCommand>> = {
   serve: async (args) => (await import('./cli/serve-command.ts')).serve(args),
@@ -14,20 +27,20 @@ const runs: Readonly<Record<string, RunCommand>> = {
   reload: async (args) => (await import('./cli/running-commands.ts')).reload(args),
   health: async (args) => (await import('./cli/running-commands.ts')).health(args),
   top: async (args) => (await import('./cli/top-command.ts')).top(args),
-  alerts: async (args) => (await import('./cli/alerts-command.ts')).alerts(args),
-  keys: async (args) => (await import('./cli/keys-command.ts')).keys(args),
-  budgets: async (args) => (await import('./cli/budgets-command.ts')).budgets(args),
-  organizations: async (args) => (await import('./cli/organizations-command.ts')).organizations(args),
+  alerts: group('alerts', () => import('./cli/alerts-command.ts')),
+  keys: group('keys', () => import('./cli/keys-command.ts')),
+  budgets: group('budgets', () => import('./cli/budgets-command.ts')),
+  organizations: group('organizations', () => import('./cli/organizations-command.ts')),
   usage: async (args) => (await import('./cli/usage-command.ts')).usage(args),
   audit: async (args) => (await import('./cli/audit-command.ts')).audit(args),
   reconcile: async (args) => (await import('./cli/reconcile-command.ts')).reconcileBills(args),
-  prices: async (args) => (await import('./cli/prices-command.ts')).prices(args),
-  nodes: async (args) => (await import('./cli/nodes-command.ts')).nodes(args),
-  targets: async (args) => (await import('./cli/targets-command.ts')).targets(args),
-  ledger: async (args) => (await import('./cli/reset-window-command.ts')).ledger(args),
+  prices: group('prices', () => import('./cli/prices-command.ts')),
+  nodes: group('nodes', () => import('./cli/nodes-command.ts')),
+  targets: group('targets', () => import('./cli/targets-command.ts')),
+  ledger: group('ledger', () => import('./cli/reset-window-command.ts')),
   explain: async (args) => (await import('./cli/explain-command.ts')).explain(args),
   backup: async (args) => (await import('./cli/backup-command.ts')).backup(args),
-  import: async (args) => (await import('./cli/import-command.ts')).importConfig(args),
+  import: group('import', () => import('./cli/import-command.ts')),
   schema: async (args) => (await import('./cli/schema-command.ts')).schema(args),
   version: async (args) => (await import('./cli/version-command.ts')).version(args),
   help: async (args) => help(args),

@@ -4,17 +4,14 @@ import { hostname } from 'node:os'
 import { postTests, type TestedHook } from '../alerts/alerts.ts'
 import { environment, loadConfig } from '../config/load.ts'
 import { isArray, isObject, stringOf } from '../core/json.ts'
-import { exit, parseFlags, printToStderr, runAction } from './command.ts'
+import { exit, failed, parseFlags, printToStderr } from './command.ts'
 import { askGateway } from './gateway-client.ts'
 import { locateDataDir } from './ledger-access.ts'
 
 /** An attempt takes at most 10 s. */
 const REPLY_MS_MAX = 15_000
 
-/** Returns the exit code. */
-export function alerts(args: readonly string[]): Promise<number> {
-  return runAction('alerts', { test }, args)
-}
+export const actions = { test }
 
 async function test(args: readonly string[]): Promise<number> {
   const { flags } = parseFlags(args, 'alerts test')
@@ -45,10 +42,7 @@ async function bySelf(file: string): Promise<readonly TestedHook[] | string> {
 
 /** Prints what came of it, or a problem that came before. Returns the exit code. */
 function printed(result: readonly TestedHook[] | string): number {
-  if (typeof result === 'string') {
-    printToStderr(result)
-    return exit.wrong
-  }
+  if (typeof result === 'string') return failed(result)
   for (const tested of result) {
     const name = result.length === 1 ? '' : `${tested.hook}: `
     if (tested.ok) process.stdout.write(`${name}delivered\n`)

@@ -3,7 +3,7 @@
 import { BackupProblem, backUp } from '../assembly/backup.ts'
 import { accessProblem } from '../assembly/data-dir.ts'
 import { LedgerFileError } from '../sqlite/database.ts'
-import { exit, parseFlags, printToStderr } from './command.ts'
+import { exit, failed, parseFlags } from './command.ts'
 import { locateDataDir } from './ledger-access.ts'
 
 /** Returns the exit code. */
@@ -28,9 +28,4 @@ function lineOf(error: unknown): string {
   // Of the file system: a missing folder, a full disk, missing rights.
   if (error instanceof Error && 'code' in error) return `no backup was made: ${error.message}`
   throw error
-}
-
-function failed(line: string): number {
-  printToStderr(line)
-  return exit.wrong
 }

@@ -6,18 +6,15 @@ import { raiseJson } from '../keys/budget-record.ts'
 import { commandChanger } from '../process/control/user-actor.ts'
 import { type CounterLimitUsage, counterUsagesOf } from '../reports/counter-usage.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
-import { exit, type Flags, misused, parseFlags, requiredText, runAction } from './command.ts'
+import { exit, type Flags, misused, parseFlags, requiredText } from './command.ts'
 import { limitFlags } from './key-flags.ts'
 import { configured } from './ledger-access.ts'
 import { type Column, displayOf, minuteText, TextTable } from './text-table.ts'
 
-/** Returns the exit code. */
-export function budgets(args: readonly string[]): Promise<number> {
-  const [first] = args
-  return first === undefined || first.startsWith('-') ? list(args) : runAction('budgets', { raise, end, reset }, args)
-}
+export const actions = { raise, end, reset }
 
-async function list(args: readonly string[]): Promise<number> {
+/** Returns the exit code. */
+export async function list(args: readonly string[]): Promise<number> {
   const { flags } = parseFlags(args, 'budgets')
   const config = await configured(flags['config'])
   const filter = {

@@ -78,6 +78,12 @@ export function requiredText(flags: Flags, name: string): string {
   return String(flags[name])
 }
 
+/** Prints what is wrong, in one line. Returns the exit code. */
+export function failed(line: string): number {
+  printToStderr(line)
+  return exit.wrong
+}
+
 /** Prints a line about wrong usage, with a reference to the help. Returns the exit code. */
 export function misused(line: string): number {
   printToStderr(`${line} (see --help)`)
@@ -86,14 +92,18 @@ export function misused(line: string): number {
 
 export type RunCommand = (args: readonly string[]) => Promise<number>
 
-/** Runs a command of a group, such as `keys create`: the first of `args` names it. Returns the exit code. */
-export async function runAction(
-  group: string,
-  runs: Readonly<Record<string, RunCommand>>,
-  [action, ...args]: readonly string[],
-): Promise<number> {
+/** The commands of a group by name, and what it does without one. */
+export interface Actions {
+  readonly actions: Readonly<Record<string, RunCommand>>
+  readonly list?: RunCommand
+}
+
+/** Runs a command of a group, such as `keys create`: the first word names it. Returns the exit code. */
+export async function runAction(group: string, { actions, list }: Actions, words: readonly string[]): Promise<number> {
+  const [action, ...args] = words
   const known = actionsOf(group)
-  if (action !== undefined && Object.hasOwn(runs, action)) return (await runs[action]?.(args)) ?? exit.usage
+  if (list !== undefined && (action === undefined || action.startsWith('-'))) return await list(words)
+  if (action !== undefined && Object.hasOwn(actions, action)) return (await actions[action]?.(args)) ?? exit.usage
   if (action?.startsWith('-') === true && action !== '--') parseFlags([action, ...args], group)
   if (action === undefined || action.startsWith('-')) return misused(`missing command: ${listed(known)}`)
   const nearest = didYouMean(action, known) || `; known: ${listed(known)}`

@@ -3,7 +3,7 @@
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { type JsonObject, objectOf, parseObject, stringOf } from '../core/json.ts'
+import { isArray, type JsonObject, objectOf, parseObject, stringOf } from '../core/json.ts'
 import { CONTROL_SOCKET } from '../process/control/control-socket.ts'
 
 /** Most requests are answered from memory. */
@@ -14,14 +14,15 @@ export class GatewayProblem extends Error {
   override readonly name = 'GatewayProblem'
 }
 
+export type Asked = readonly [methodAndPath: `${'GET' | 'POST'} /${string}`, withinMs?: number | undefined]
+
 /**
  * Resolves to the JSON that answers `GET /path` of the admin port; undefined if no gateway listens for this data
  * directory. Throws `GatewayProblem`, also if there is no reply within `withinMs`.
  */
 export async function askGateway(
   dataDir: string,
-  asked: `${'GET' | 'POST'} /${string}`,
-  withinMs = REPLY_MS_MAX,
+  ...[asked, withinMs = REPLY_MS_MAX]: Asked
 ): Promise<JsonObject | undefined> {
   const path = join(dataDir, CONTROL_SOCKET)
   const text = await exchange(path, asked, withinMs)
@@ -32,6 +33,11 @@ export async function askGateway(
   const message = stringOf(objectOf(error)?.['message']) ?? stringOf(error)
   if (message !== undefined) throw new GatewayProblem(`${path}: ${message}`)
   return answer
+}
+
+/** The lines of a list in an answer. */
+export function lines(value: unknown): readonly string[] {
+  return isArray(value) ? value.map(String) : []
 }
 
 function exchange(socketPath: string, asked: string, withinMs: number): Promise<string | undefined> {

@@ -14,13 +14,10 @@ import type { SpentBefore } from '../core/limits.ts'
 import type { ImportedKey, ImportedTeam } from '../import/litellm-keys.ts'
 import { commandChanger } from '../process/control/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
-import { Ended, exit, type Flags, misused, parseFlags, printToStderr, runAction } from './command.ts'
+import { Ended, exit, type Flags, failed, misused, parseFlags, printToStderr } from './command.ts'
 import { configured } from './ledger-access.ts'
 
-/** Returns the exit code. */
-export function importConfig(args: readonly string[]): Promise<number> {
-  return runAction('import', { litellm }, args)
-}
+export const actions = { litellm }
 
 async function litellm(args: readonly string[]): Promise<number> {
   const { flags, argument: file } = parseFlags(args, 'import litellm')
@@ -167,9 +164,4 @@ function unsetIn(text: string): readonly string[] {
 function standIns(text: string): ParseOptions {
   const stand = Object.fromEntries(unsetIn(text).map((name) => [name, `https://${name.toLowerCase()}.invalid`]))
   return { env: { ...environment(), ...stand }, readFile: () => ({ text: '' }), cores: 1 }
-}
-
-function failed(line: string): number {
-  printToStderr(line)
-  return exit.wrong
 }

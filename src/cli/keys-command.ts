@@ -12,16 +12,13 @@ import { type KeyRecord, storedKey } from '../keys/key-record.ts'
 import { commandChanger } from '../process/control/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
 import { withStoredOrganizations } from '../reports/stored-keys.ts'
-import { exit, misused, parseFlags, printToStderr, requiredText, runAction } from './command.ts'
+import { exit, misused, parseFlags, printToStderr, requiredText } from './command.ts'
 import { descriptionOf, idProblem } from './key-flags.ts'
 import { list } from './keys-list-command.ts'
 import { configured } from './ledger-access.ts'
 import { minuteText } from './text-table.ts'
 
-/** Returns the exit code. */
-export function keys(args: readonly string[]): Promise<number> {
-  return runAction('keys', { create, update, rotate, list, revoke }, args)
-}
+export const actions = { create, update, rotate, list, revoke }
 
 async function create(args: readonly string[]): Promise<number> {
   const { flags } = parseFlags(args, 'keys create')

@@ -6,7 +6,7 @@ import { tagsText } from '../core/tags.ts'
 import { keyJson, type ListedKey } from '../keys/key-list.ts'
 import { commandChanger } from '../process/control/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
-import { exit, parseFlags, printToStderr } from './command.ts'
+import { exit, failed, parseFlags } from './command.ts'
 import { configured } from './ledger-access.ts'
 import { type Column, displayOf, fixedDollars, minuteText, TextTable } from './text-table.ts'
 
@@ -20,8 +20,7 @@ export async function list(args: readonly string[]): Promise<number> {
   const listed = await administration.list(organization)
   const ids = listed.length > 0 ? [] : (await administration.organizations()).map(({ id }) => id)
   if (organization !== undefined && !ids.includes(organization) && listed.length === 0) {
-    printToStderr(`unknown organisation ${quoted(organization)}${didYouMean(organization, ids)}`)
-    return exit.wrong
+    return failed(`unknown organisation ${quoted(organization)}${didYouMean(organization, ids)}`)
   }
   process.stdout.write(
     json === true

@@ -5,10 +5,17 @@ import { accessProblem } from '../assembly/data-dir.ts'
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig, loadDataDir, loadPartialConfig } from '../config/load.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
+import type { JsonObject } from '../core/json.ts'
 import { pointedDataDir } from '../process/control/gateway-pointer.ts'
 import { PROTOCOL } from '../process/ipc/ipc.ts'
 import { Ended, exit, printToStderr } from './command.ts'
-import { askGateway, GatewayProblem } from './gateway-client.ts'
+import { type Asked, askGateway, GatewayProblem } from './gateway-client.ts'
+
+/** A configuration file, and its `data_dir`. */
+export interface Place {
+  readonly file: string
+  readonly dataDir: string
+}
 
 /** More mistakes are only counted: `weir check` prints all. */
 const MISTAKES_MAX = 10
@@ -57,10 +64,7 @@ async function configInForce(dataDirs: readonly (string | undefined)[]): Promise
  * with this file. Throws `Ended` after the problem was printed. `isQuiet`: the gateway reports the mistakes of the
  * file.
  */
-export async function locateDataDir(
-  flag: string | boolean | undefined,
-  { isQuiet = false } = {},
-): Promise<{ readonly file: string; readonly dataDir: string }> {
+export async function locateDataDir(flag: string | boolean | undefined, { isQuiet = false } = {}): Promise<Place> {
   const file = await fileOf(flag)
   const read = await loadDataDir(file, environment())
   const dataDir = read.dataDir ?? pointedDataDir(file)
@@ -72,12 +76,21 @@ export async function locateDataDir(
   return { file, dataDir }
 }
 
-/** Why no gateway answered: none runs, or this user may not ask it. */
-export function unansweredLine({ file, dataDir }: { readonly file: string; readonly dataDir: string }): string {
-  return accessProblem(dataDir) ?? `no gateway runs with data_dir ${resolve(dataDir)} (from ${file})`
+/** As `askGateway`, of a gateway that must run. Throws `GatewayProblem`, also if none does. */
+export async function askRunning(place: Place, ...asked: Asked): Promise<JsonObject> {
+  const answer = await askGateway(place.dataDir, ...asked)
+  if (answer === undefined) throw unanswered(place)
+  return answer
 }
 
-async function fileOf(flag: string | boolean | undefined): Promise<string> {
+/** Why no gateway answered: none runs, or this user may not ask it. */
+export function unanswered({ file, dataDir }: Place): GatewayProblem {
+  const none = `no gateway runs with data_dir ${resolve(dataDir)} (from ${file})`
+  return new GatewayProblem(accessProblem(dataDir) ?? none)
+}
+
+/** The file of the flag `--config`. */
+export async function fileOf(flag: string | boolean | undefined): Promise<string> {
   return await configFile(typeof flag === 'string' ? flag : undefined)
 }
 

@@ -7,23 +7,18 @@ import type { FleetView } from '../admin/supervision.ts'
 import { dollars, percent, rate } from '../core/figure-text.ts'
 import { isArray, isObject, type JsonObject, numberOf, objectOf, stringOf } from '../core/json.ts'
 import { commandChanger } from '../process/control/user-actor.ts'
-import { exit, misused, parseFlags, printToStderr, runAction } from './command.ts'
-import { askGateway, GatewayProblem } from './gateway-client.ts'
-import { configured, locateDataDir, unansweredLine } from './ledger-access.ts'
+import { exit, misused, parseFlags, printToStderr } from './command.ts'
+import { type Asked, askGateway, lines } from './gateway-client.ts'
+import { configured, locateDataDir, unanswered } from './ledger-access.ts'
 import { type Column, displayOf, TextTable } from './text-table.ts'
 
 /** A node may take so long to take the request, and its workers to prepare a configuration. */
 const CHANGE_MS_MAX = 75_000
 
-/** Returns the exit code. */
-export async function nodes(args: readonly string[]): Promise<number> {
-  const [action] = args
-  return action === undefined || action.startsWith('-')
-    ? await list(args)
-    : await runAction('nodes', { drain, reload }, args)
-}
+export const actions = { drain, reload }
 
-async function list(args: readonly string[]): Promise<number> {
+/** Returns the exit code. */
+export async function list(args: readonly string[]): Promise<number> {
   const { flags } = parseFlags(args, 'nodes')
   const answer = await ask(flags['config'], 'GET /api/nodes', async (fleet) => fleet.list())
   if (flags['json'] === true) {
@@ -71,7 +66,7 @@ async function reload(args: readonly string[]): Promise<number> {
 /** `asked` of the gateway that runs here, or `otherwise` of its Redis. Throws `GatewayProblem` and others. */
 async function ask(
   flag: string | boolean | undefined,
-  asked: Parameters<typeof askGateway>[1],
+  asked: Asked[0],
   otherwise: (fleet: FleetView) => Promise<object>,
 ): Promise<JsonObject> {
   const place = await locateDataDir(flag, { isQuiet: true })
@@ -79,7 +74,7 @@ async function ask(
   if (answer !== undefined) return answer
   const config = await configured(flag)
   const { ledger } = config
-  if (ledger.kind === 'embedded') throw new GatewayProblem(unansweredLine(place))
+  if (ledger.kind === 'embedded') throw unanswered(place)
   const [{ withLedger }, { Fleet }] = await Promise.all([
     import('../reports/ledger-part.ts'),
     import('../process/fleet/fleet.ts'),
@@ -118,8 +113,4 @@ function objects(value: unknown): readonly JsonObject[] {
 
 function text(value: unknown): string {
   return stringOf(value) ?? '–'
-}
-
-function lines(value: unknown): readonly string[] {
-  return isArray(value) ? value.map(String) : []
 }

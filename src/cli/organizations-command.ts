@@ -4,16 +4,13 @@ import type { JsonObject } from '../core/json.ts'
 import { type ListedOrganization, organizationJson } from '../keys/organization-changes.ts'
 import { commandChanger } from '../process/control/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
-import { exit, type Flags, misused, parseFlags, printToStderr, requiredText, runAction } from './command.ts'
+import { exit, type Flags, misused, parseFlags, printToStderr, requiredText } from './command.ts'
 import { descriptionOf, idProblem } from './key-flags.ts'
 import { limitsText } from './keys-list-command.ts'
 import { configured } from './ledger-access.ts'
 import { type Column, displayOf, minuteText, TextTable } from './text-table.ts'
 
-/** Returns the exit code. */
-export function organizations(args: readonly string[]): Promise<number> {
-  return runAction('organizations', { create, update, list, disable }, args)
-}
+export const actions = { create, update, list, disable }
 
 function create(args: readonly string[]): Promise<number> {
   return change('create', args, async ({ organizationChanges }, id, given) => ({

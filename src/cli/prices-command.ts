@@ -17,12 +17,9 @@ import {
 } from '../import/price-differences.ts'
 import { withPrice } from '../import/price-edits.ts'
 import { type PriceList, PriceListProblem, readPriceList } from '../import/price-list.ts'
-import { Ended, exit, parseFlags, printToStderr, requiredText, runAction } from './command.ts'
+import { Ended, exit, failed, parseFlags, printToStderr, requiredText } from './command.ts'
 
-/** Returns the exit code. */
-export function prices(args: readonly string[]): Promise<number> {
-  return runAction('prices', { diff }, args)
-}
+export const actions = { diff }
 
 /** Returns 1 if a price differs, and with `--apply` only if one still does. */
 async function diff(args: readonly string[]): Promise<number> {
@@ -121,9 +118,4 @@ function orEnd(loaded: Awaited<ReturnType<typeof loadConfig>>): Config {
   if (loaded.ok) return loaded.config
   process.stderr.write(`${loaded.problems.join('\n')}\n`)
   throw new Ended(exit.wrong)
-}
-
-function failed(line: string): number {
-  printToStderr(line)
-  return exit.wrong
 }

@@ -2,13 +2,10 @@
 
 import { openUsageLog, openWindowReset } from '../assembly/open-ledger.ts'
 import { withLedger } from '../reports/ledger-part.ts'
-import { exit, parseFlags, requiredText, runAction } from './command.ts'
+import { exit, parseFlags, requiredText } from './command.ts'
 import { configured } from './ledger-access.ts'
 
-/** Returns the exit code. */
-export function ledger(args: readonly string[]): Promise<number> {
-  return runAction('ledger', { 'reset-window': resetWindow }, args)
-}
+export const actions = { 'reset-window': resetWindow }
 
 async function resetWindow(args: readonly string[]): Promise<number> {
   const { flags } = parseFlags(args, 'ledger reset-window')

@@ -7,8 +7,8 @@ import type { BudgetRow, Status, TargetRow } from '../admin/api-shapes.ts'
 import { environment } from '../config/load.ts'
 import { isArray, isObject, type JsonObject } from '../core/json.ts'
 import { exit, parseFlags } from './command.ts'
-import { askGateway, GatewayProblem } from './gateway-client.ts'
-import { locateDataDir, unansweredLine } from './ledger-access.ts'
+import { GatewayProblem } from './gateway-client.ts'
+import { askRunning, locateDataDir, type Place } from './ledger-access.ts'
 import { displayOf } from './text-table.ts'
 import { type TopFigures, topFrame } from './top-frame.ts'
 
@@ -40,12 +40,8 @@ export async function top(args: readonly string[]): Promise<number> {
  * Throws `GatewayProblem`. The answers have the shapes of `api-shapes.ts`: the gateway is of this version, or one that
  * only adds to them.
  */
-async function figuresOf(place: Parameters<typeof unansweredLine>[0]): Promise<TopFigures> {
-  const read = async (path: string) => {
-    const answer = await askGateway(place.dataDir, `GET /api/${path}`)
-    if (answer === undefined) throw new GatewayProblem(unansweredLine(place))
-    return answer
-  }
+async function figuresOf(place: Place): Promise<TopFigures> {
+  const read = (path: string) => askRunning(place, `GET /api/${path}`)
   const [status, targets, budgets, requests] = await Promise.all([
     read('status?history=true'),
     read('targets'),
