@@ -105,8 +105,7 @@ function meterCell(): Cell<BudgetRow> {
       usedBar.style.width = `${usedPart.toFixed(1)}%`
       heldBar.style.width = `${heldPart.toFixed(1)}%`
       const state = isUsedUp(row) ? 'bad' : share >= FULL_SHARE_WARNING ? 'warning' : undefined
-      number.node.classList.toggle('plain', state === undefined)
-      number.show(state ?? 'neutral', percent(share))
+      number.show(state, percent(share))
       setAttribute(bar, 'data-state', state)
       setAttribute(bar, 'aria-label', `${row.limit} of ${ownerText(row, ' ')}`)
       setAttribute(bar, 'aria-valuenow', String(Math.min(100, Math.round(share * 100))))
@@ -128,8 +127,7 @@ function renewalCell(clock: ServerClock): Cell<BudgetRow> {
       const renewal = renewalText(row, clock)
       const forecast = forecastText(row, clock)
       const state = isUsedUp(row) ? 'bad' : forecast === undefined ? undefined : 'warning'
-      mark.node.classList.toggle('plain', state === undefined)
-      mark.show(state ?? 'neutral', forecast ?? renewal)
+      mark.show(state, forecast ?? renewal)
       setText(below, forecast === undefined ? '' : renewal)
       const title = [forecast, renewal].filter(Boolean).join('\n')
       if (content.title !== title) content.title = title

@@ -77,9 +77,11 @@ export class StateMark {
     this.node.append(icon, this.word)
   }
 
-  show(state: State, word: string, title?: string): void {
-    setAttribute(this.node, 'data-state', state === 'probing' ? 'warning' : state)
-    setAttribute(this.use, 'href', `#icon-${state}`)
+  /** Without a state there is the word alone. */
+  show(state: State | undefined, word: string, title?: string): void {
+    this.node.classList.toggle('plain', state === undefined)
+    setAttribute(this.node, 'data-state', state === 'probing' ? 'warning' : (state ?? 'neutral'))
+    setAttribute(this.use, 'href', `#icon-${state ?? 'neutral'}`)
     setAttribute(this.node, 'title', title)
     setText(this.word, word)
   }

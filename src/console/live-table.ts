@@ -56,21 +56,19 @@ interface RowView<Row> {
   row: Row
 }
 
-/** A column of plain text. */
-export function textColumn<Row>(
-  options: Omit<Column<Row>, 'cell'> & { readonly text: (row: Row) => string },
+/** A column of numbers, as plain text. `label`: as of `Column`. */
+export function numberColumn<Row>(
+  name: string,
+  title: string,
+  textOf: (row: Row) => string,
+  label?: string,
 ): Column<Row> {
-  return {
-    ...options,
-    cell: () => ({
-      content: '',
-      show: (row, cell) => {
-        const text = options.text(row)
-        setText(cell, text)
-        if (cell.title !== text) cell.title = text
-      },
-    }),
+  const show = (row: Row, cell: HTMLTableCellElement) => {
+    const text = textOf(row)
+    setText(cell, text)
+    if (cell.title !== text) cell.title = text
   }
+  return { name, title, isNumber: true, ...(label && { label }), cell: () => ({ content: '', show }) }
 }
 
 export class LiveTable<Row> {

@@ -2,8 +2,8 @@
 
 import type { NodeRow, Nodes } from '../admin/api-shapes.ts'
 import { count, dollars, percent, rate, span } from '../core/figure-text.ts'
-import { element, StateMark } from './elements.ts'
-import { type Cell, type Column, LiveTable, textColumn } from './live-table.ts'
+import { element, StateMark, setText } from './elements.ts'
+import { type Cell, type Column, LiveTable, numberColumn } from './live-table.ts'
 import { twoLines } from './two-lines.ts'
 import type { ServerClock } from './units.ts'
 
@@ -75,41 +75,11 @@ function columns(clock: ServerClock): readonly Column<Row>[] {
           ({ since }) => `up ${span(-clock.secondsUntil(since))}`,
         ),
     },
-    textColumn({
-      name: 'workers',
-      label: 'workers',
-      title: 'Workers',
-      isNumber: true,
-      text: ({ workers }) => count(workers),
-    }),
-    textColumn({
-      name: 'rate',
-      label: 'a second',
-      title: 'Requests/s',
-      isNumber: true,
-      text: (row) => rate(row.requests_per_second),
-    }),
-    textColumn({
-      name: 'streams',
-      label: 'streams',
-      title: 'Streams',
-      isNumber: true,
-      text: ({ open_streams }) => count(open_streams),
-    }),
-    textColumn({
-      name: 'failed',
-      label: 'failed',
-      title: 'Failed',
-      isNumber: true,
-      text: ({ failed_ratio }) => percent(failed_ratio),
-    }),
-    textColumn({
-      name: 'spend',
-      label: 'an hour',
-      title: 'Spend/h',
-      isNumber: true,
-      text: ({ spend_micro_usd_per_hour }) => dollars(spend_micro_usd_per_hour),
-    }),
+    numberColumn('workers', 'Workers', ({ workers }) => count(workers), 'workers'),
+    numberColumn('rate', 'Requests/s', (row) => rate(row.requests_per_second), 'a second'),
+    numberColumn('streams', 'Streams', ({ open_streams }) => count(open_streams), 'streams'),
+    numberColumn('failed', 'Failed', ({ failed_ratio }) => percent(failed_ratio), 'failed'),
+    numberColumn('spend', 'Spend/h', (row) => dollars(row.spend_micro_usd_per_hour), 'an hour'),
   ]
 }
 
@@ -125,7 +95,7 @@ function stateCell(): Cell<Row> {
       else mark.show(differs.length > 0 ? 'warning' : 'good', differs.length > 0 ? 'Differs' : 'Ready')
       const more = differs.length - SECTIONS_SHOWN
       const shown = [...differs.slice(0, SECTIONS_SHOWN), ...(more > 0 ? [`${more} more`] : [])].join(', ')
-      if (below.textContent !== shown) below.textContent = shown
+      setText(below, shown)
       content.title = differs.join('\n')
     },
   }

@@ -124,8 +124,8 @@ class Figure {
   ) {
     this.chart = new HourChart(setup)
     this.amounts = Array.from({ length: amounts }, (_, at) => {
-      const [mark, unit] = [new StateMark('number plain'), element('span', { class: 'unit' })]
-      mark.show('neutral', '–')
+      const [mark, unit] = [new StateMark('number'), element('span', { class: 'unit' })]
+      mark.show(undefined, '–')
       const node = element('span', { class: at === 0 ? 'amount' : 'amount second' }, mark.node, ' ', unit)
       const colour = setup.lines[at]?.colour
       const key = element('span', { class: colour === '--bad' ? 'key failures' : 'key', 'aria-hidden': 'true' })
@@ -146,8 +146,7 @@ class Figure {
     this.setup.amounts(status).forEach(({ number, unit, state }, at) => {
       const shown = this.amounts[at]
       if (shown === undefined) return
-      shown.mark.node.classList.toggle('plain', state === undefined)
-      shown.mark.show(state ?? 'neutral', number)
+      shown.mark.show(state, number)
       setText(shown.unit, unit)
     })
   }

@@ -5,7 +5,7 @@
 
 import { count, dollars, duration } from '../core/figure-text.ts'
 import { element, StateMark, setAttribute, setCutText, setText } from './elements.ts'
-import { type Cell, type Column, LiveTable, textColumn } from './live-table.ts'
+import { type Cell, type Column, LiveTable, numberColumn } from './live-table.ts'
 import {
   isFailed,
   modelOf,
@@ -173,20 +173,10 @@ function columns(): readonly Column<RequestView>[] {
           [dialect, transport, provider].filter(Boolean).join(' · '),
         ),
     },
-    textColumn({ name: 'tokens', title: 'Tokens in → out', isNumber: true, text: tokensOf }),
-    textColumn({
-      name: 'first',
-      title: 'First byte',
-      isNumber: true,
-      text: ({ first_byte_ms }) => duration(first_byte_ms),
-    }),
-    textColumn({ name: 'total', title: 'Total', isNumber: true, text: ({ total_ms }) => duration(total_ms) }),
-    textColumn({
-      name: 'cost',
-      title: 'Cost',
-      isNumber: true,
-      text: ({ cost_micro_usd: cost }) => (cost === undefined ? '–' : dollars(cost, 4)),
-    }),
+    numberColumn('tokens', 'Tokens in → out', tokensOf),
+    numberColumn('first', 'First byte', ({ first_byte_ms }) => duration(first_byte_ms)),
+    numberColumn('total', 'Total', ({ total_ms }) => duration(total_ms)),
+    numberColumn('cost', 'Cost', ({ cost_micro_usd: cost }) => (cost === undefined ? '–' : dollars(cost, 4))),
   ]
 }
 

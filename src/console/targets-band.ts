@@ -3,7 +3,7 @@
 import type { TargetRow } from '../admin/api-shapes.ts'
 import { ago, count, duration, lastErrorText, percent, span } from '../core/figure-text.ts'
 import { element, type State, StateMark, setText } from './elements.ts'
-import { type Cell, type Column, LiveTable, textColumn } from './live-table.ts'
+import { type Cell, type Column, LiveTable, numberColumn } from './live-table.ts'
 import { twoLines } from './two-lines.ts'
 import type { ServerClock } from './units.ts'
 
@@ -77,7 +77,7 @@ function columns(clock: ServerClock): readonly Column<TargetRow>[] {
     },
     { name: 'room', title: 'Room', isNumber: true, label: 'room', cell: roomCell },
     { name: 'share', title: 'Traffic', isNumber: true, label: 'traffic', cell: shareCell },
-    textColumn({ name: 'attempts', title: 'Attempts', isNumber: true, text: ({ attempts }) => count(attempts) }),
+    numberColumn('attempts', 'Attempts', ({ attempts }) => count(attempts)),
     {
       name: 'error',
       title: 'Last error',
@@ -135,8 +135,7 @@ function successCell(): Cell<TargetRow> {
     show: ({ success_share: share, attempts }) => {
       const failures = Math.round(attempts * (1 - (share ?? 1)))
       const isMarked = share !== null && share < SUCCESS_SHARE_WARNING && failures >= FAILURES_MIN
-      mark.node.classList.toggle('plain', !isMarked)
-      mark.show(!isMarked ? 'neutral' : share < SUCCESS_SHARE_BAD ? 'bad' : 'warning', percent(share))
+      mark.show(!isMarked ? undefined : share < SUCCESS_SHARE_BAD ? 'bad' : 'warning', percent(share))
     },
   }
 }
@@ -149,8 +148,7 @@ function roomCell(): Cell<TargetRow> {
     show: ({ room, provider }, cell) => {
       const left = room[0]?.left ?? null
       const isScarce = left !== null && left < ROOM_WARNING
-      mark.node.classList.toggle('plain', !isScarce)
-      mark.show(isScarce ? 'warning' : 'neutral', percent(left))
+      mark.show(isScarce ? 'warning' : undefined, percent(left))
       const lines = room.map(
         (one) => `${one.limit}${one.of === 'provider' ? ` of ${provider}` : ''}: ${percent(one.left)} left`,
       )
