@@ -5,8 +5,8 @@
 
 import { Elysia } from 'elysia'
 import { CallerAddress } from '../core/caller-address.ts'
+import { KeyProblem } from '../core/key-problem.ts'
 import type { Changer } from '../keys/admin-audit.ts'
-import { KeyProblem } from '../keys/key-problem.ts'
 import { errorFields, type Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { LedgerProblem } from '../reports/ledger-part.ts'

@@ -1,9 +1,9 @@
 /** The rows of the admin API that list and change keys, organisations, and raises of budgets. */
 
 import { stringOf } from '../core/json.ts'
+import { KeyProblem } from '../core/key-problem.ts'
 import { raiseJson } from '../keys/budget-record.ts'
 import { keyJson } from '../keys/key-list.ts'
-import { KeyProblem } from '../keys/key-problem.ts'
 import { organizationJson } from '../keys/organization-changes.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
 import { ORG, parameter } from '../reports/parameters.ts'

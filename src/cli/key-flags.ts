@@ -1,9 +1,8 @@
 /** The flags of `weir keys create` and `weir keys update` as a description of a key with the configuration's names. */
 
 import { IDENTIFIER, IDENTIFIER_WORDS, MODEL_NAME } from '../config/field-types.ts'
-import { durationMs } from '../config/key-input.ts'
+import { moment } from '../config/key-input.ts'
 import { quoted } from '../config/problems.ts'
-import { instant } from '../config/timestamps.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { type Limit, limitTable } from '../core/limits.ts'
 import type { Flags } from './command.ts'
@@ -107,8 +106,7 @@ function tags(flag: string, words: string): JsonValue {
 }
 
 function expiry(words: string, nowMs: number): string {
-  const ms = durationMs(words)
-  const at = ms === undefined ? instant(words) : nowMs + ms
+  const at = moment(words, nowMs)
   if (at === undefined) {
     throw new FlagProblem(
       `--expires must be like 90d, 12h or 30m, a date (2027-01-31) or an RFC 3339 time, not ${quoted(words)}`,

@@ -3,10 +3,11 @@
  * configuration. The bounds and the messages are those of the configuration.
  */
 
-import { Type } from '@sinclair/typebox'
+import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { DAY_MS, HOUR_MS } from '../core/durations.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import { KeyProblem } from '../core/key-problem.ts'
 import { configuredLimits, type Limits } from '../core/limits.ts'
 import type { KeyConfig } from '../core/organization-config.ts'
 import { TAGS_MAX } from '../core/tags.ts'
@@ -32,9 +33,6 @@ export interface KeyDescription {
   readonly maxWaitMs?: number | undefined
 }
 
-/** The value, or what is wrong with the input. */
-type Checked<T> = { readonly value: T } | { readonly problem: string }
-
 const schema = object({
   organization: identifier('The organisation of the key'),
   id: identifier('The name of the key in logs and reports'),
@@ -47,23 +45,31 @@ const schema = object({
   max_wait_ms: key.properties.max_wait_ms,
 })
 
-const FIELDS = Object.keys(schema.properties)
-
 /**
  * Reads the description of a new key. `tags`: the names that the configuration allows. Times may also be durations from
- * `nowMs` on.
+ * `nowMs` on. Throws `KeyProblem`, as all of this file does.
  */
-export function readKey(input: unknown, tags: readonly string[], nowMs: number): Checked<KeyDescription> {
-  if (!isObject(input)) return { problem: 'the description of a key must be an object' }
-  const problems = problemsOf(schema, input)
-  if (problems.length > 0) return { problem: problems.join('; ') }
-  const problem =
-    spendProblem(input['limits']) ?? tagProblem(input, 'tags', tags) ?? tagProblem(input, 'fixed_tags', tags)
-  if (problem !== undefined) return { problem }
-  const value = described(input, nowMs)
-  if (value.expiresAtMs === undefined && input['expires_at'] !== undefined)
-    return { problem: `expires_at: ${MOMENT_WORDS}` }
-  return { value }
+export function readKey(input: unknown, tags: readonly string[], nowMs: number): KeyDescription {
+  const checked = checkedInput(schema, input, 'the description of a key')
+  checkSpend(checked['limits'])
+  checkTags(checked, 'tags', tags)
+  checkTags(checked, 'fixed_tags', tags)
+  const value = described(checked, nowMs)
+  if (value.expiresAtMs === undefined && checked['expires_at'] !== undefined)
+    throw invalid(`expires_at: ${MOMENT_WORDS}`)
+  return value
+}
+
+/** The input, if the schema accepts it. `what` begins a sentence. */
+export function checkedInput(expected: TSchema, input: unknown, what: string): JsonObject {
+  if (!isObject(input)) throw invalid(`${what} must be an object`)
+  const problems = problemsOf(expected, input)
+  if (problems.length > 0) throw invalid(problems.join('; '))
+  return input
+}
+
+export function invalid(problem: string): KeyProblem {
+  return new KeyProblem('invalid', problem)
 }
 
 /**
@@ -75,15 +81,10 @@ export function patchKey(
   patch: unknown,
   tags: readonly string[],
   nowMs: number,
-): Checked<KeyDescription> {
-  if (!isObject(patch)) return { problem: 'the change of a key must be an object' }
-  const problem = unknownField(patch, FIELDS)
-  if (problem !== undefined) return { problem }
-  const fixed = (['organization', 'id'] as const).find((field) => (patch[field] ?? before[field]) !== before[field])
-  if (fixed !== undefined) return { problem: `${fixed}: cannot be changed; create another key` }
+): KeyDescription {
   // Tags that were set under an earlier configuration may stay.
   const allowed = [...tags, ...Object.keys({ ...before.tags, ...before.fixedTags })]
-  return readKey(merged(before, inputOf(before), patch), allowed, nowMs)
+  return readKey(patched(before, keyInput(before), patch, { what: 'key', schema }), allowed, nowMs)
 }
 
 const organizationSchema = object({
@@ -93,8 +94,6 @@ const organizationSchema = object({
   weight: organization.properties.weight,
   disabled: optional(Type.Boolean()),
 })
-
-const ORGANIZATION_FIELDS = Object.keys(organizationSchema.properties)
 
 /** An organisation that a command or the admin API creates. */
 interface OrganizationInput {
@@ -106,24 +105,17 @@ interface OrganizationInput {
 }
 
 /** Reads the description of a new organisation. */
-export function readOrganization(input: unknown): Checked<OrganizationInput> {
-  if (!isObject(input)) return { problem: 'the description of an organisation must be an object' }
-  const problems = problemsOf(organizationSchema, input)
-  if (problems.length > 0) return { problem: problems.join('; ') }
-  const problem = spendProblem(input['limits'])
-  if (problem !== undefined) return { problem }
+export function readOrganization(input: unknown): OrganizationInput {
+  const checked = checkedInput(organizationSchema, input, 'the description of an organisation')
+  checkSpend(checked['limits'])
   // TypeBox does not type what it fills in.
-  const completed = Value.Default(organizationSchema, Value.Clone(input)) as Completed<typeof organizationSchema>
+  const completed = Value.Default(organizationSchema, Value.Clone(checked)) as Completed<typeof organizationSchema>
   const { id, models, limits: own, weight, disabled = false } = completed
-  return { value: { id, models, limits: given(own), weight, disabled } }
+  return { id, models, limits: given(own), weight, disabled }
 }
 
 /** Applies a change to an organisation, as `patchKey` does to a key. */
-export function patchOrganization(before: OrganizationInput, patch: unknown): Checked<OrganizationInput> {
-  if (!isObject(patch)) return { problem: 'the change of an organisation must be an object' }
-  const problem = unknownField(patch, ORGANIZATION_FIELDS)
-  if (problem !== undefined) return { problem }
-  if ((patch['id'] ?? before.id) !== before.id) return { problem: 'id: cannot be changed; create another organisation' }
+export function patchOrganization(before: OrganizationInput, patch: unknown): OrganizationInput {
   const { id, models, limits: own, weight, disabled } = before
   const input = {
     ...{ id, disabled },
@@ -131,21 +123,23 @@ export function patchOrganization(before: OrganizationInput, patch: unknown): Ch
     ...(models === undefined ? {} : { models: [...models] }),
     ...(own === undefined ? {} : { limits: configuredLimits(own) }),
   }
-  return readOrganization(merged(before, input, patch))
+  return readOrganization(patched(before, input, patch, { what: 'organisation', schema: organizationSchema }))
 }
 
-function unknownField(patch: JsonObject, known: readonly string[]): string | undefined {
-  const unknown = Object.keys(patch).find((field) => !known.includes(field))
-  if (unknown === undefined) return undefined
-  return `${unknown}: unknown key${didYouMean(unknown, known) || `; known here: ${known.join(', ')}`}`
-}
-
-/** The description after a change. Spend limits that have lost their last amount are gone. */
-function merged(
+/** The description after a change of what has no other name. Spend limits that have lost their last amount are gone. */
+function patched(
   { limits: own }: { readonly limits?: Limits | undefined },
   input: JsonObject,
-  patch: JsonObject,
+  patch: unknown,
+  { what, schema: { properties } }: { readonly what: string; readonly schema: TObject },
 ): unknown {
+  if (!isObject(patch)) throw invalid(`the change of ${what === 'key' ? 'a' : 'an'} ${what} must be an object`)
+  const known = Object.keys(properties)
+  const unknown = Object.keys(patch).find((field) => !known.includes(field))
+  if (unknown !== undefined)
+    throw invalid(`${unknown}: unknown key${didYouMean(unknown, known) || `; known here: ${known.join(', ')}`}`)
+  const fixed = ['organization', 'id'].find((field) => (patch[field] ?? input[field]) !== input[field])
+  if (fixed !== undefined) throw invalid(`${fixed}: cannot be changed; create another ${what}`)
   const result = mergePatch(input, patch)
   const isWithdrawn = own?.spend !== undefined || !isSpendGiven(patch)
   return isObject(result) && isWithdrawn ? withoutEmpty(result) : result
@@ -160,7 +154,7 @@ const MOMENT_WORDS =
   'must be a duration (90s, 10m, 24h, 7d), a date (2030-01-31) or an RFC 3339 time (2030-01-31T12:00:00Z)'
 
 /** Unix milliseconds of a duration from now, of a date or of an RFC 3339 time; undefined for anything else. */
-function moment(words: string, nowMs: number): number | undefined {
+export function moment(words: string, nowMs: number): number | undefined {
   const ms = durationMs(words)
   return ms === undefined ? instant(words) : nowMs + ms
 }
@@ -178,21 +172,23 @@ export function durationMs(words: string): number | undefined {
   return count === undefined ? undefined : Number(count) * (UNITS_MS[unit] ?? 0)
 }
 
-function spendProblem(own: unknown): string | undefined {
-  if (!isObject(own) || !isObject(own['spend'])) return undefined
-  const [first] = spendProblems(own['spend'])
-  return first && `limits.spend${first.key === undefined ? '' : `.${first.key}`}: ${first.words}`
+/** Beyond the schema. `limits`: those that their owner may have. */
+export function checkSpend(own: unknown, limits?: Parameters<typeof spendProblems>[1]): void {
+  if (!isObject(own) || !isObject(own['spend'])) return
+  const [first] = spendProblems(own['spend'], limits)
+  if (first !== undefined)
+    throw invalid(`limits.spend${first.key === undefined ? '' : `.${first.key}`}: ${first.words}`)
 }
 
-function tagProblem(input: JsonObject, field: string, allowed: readonly string[]): string | undefined {
+function checkTags(input: JsonObject, field: string, allowed: readonly string[]): void {
   const given = input[field]
-  if (!isObject(given)) return undefined
+  if (!isObject(given)) return
   const names = Object.keys(given)
-  if (names.length > TAGS_MAX) return `${field}: has ${names.length} tags; a key may have ${TAGS_MAX}`
+  if (names.length > TAGS_MAX) throw invalid(`${field}: has ${names.length} tags; a key may have ${TAGS_MAX}`)
   const wrong = names.find((name) => !allowed.includes(name))
-  if (wrong === undefined) return undefined
+  if (wrong === undefined) return
   const known = allowed.length === 0 ? 'the configuration has no tags' : `the configuration has ${allowed.join(', ')}`
-  return `${field}.${wrong}: is not in tags of the configuration${didYouMean(wrong, allowed) || `; ${known}`}`
+  throw invalid(`${field}.${wrong}: is not in tags of the configuration${didYouMean(wrong, allowed) || `; ${known}`}`)
 }
 
 /** Expects input that the schema accepts. */
@@ -218,7 +214,14 @@ function filled(tags: KeyDescription['tags']): KeyDescription['tags'] {
 }
 
 /** A key in the form of the input. */
-function inputOf({ organization: owner, id, models, limits: own, expiresAtMs, ...more }: KeyDescription): JsonObject {
+export function keyInput({
+  organization: owner,
+  id,
+  models,
+  limits: own,
+  expiresAtMs,
+  ...more
+}: KeyDescription): JsonObject {
   const { tags, fixedTags, priority, maxWaitMs } = more
   return {
     organization: owner,

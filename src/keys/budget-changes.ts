@@ -1,9 +1,10 @@
 /** Raises budgets, ends raises and resets counters, for `weir budgets` and for the admin API. */
 
-import { type CounterInput, readRaise, readReset, valueProblem } from '../config/budget-input.ts'
+import { type CounterInput, checkValue, readRaise, readReset } from '../config/budget-input.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import type { BudgetConfig } from '../core/budget-config.ts'
 import type { JsonObject } from '../core/json.ts'
+import { KeyProblem } from '../core/key-problem.ts'
 import { configuredLimits, type SpentBefore } from '../core/limits.ts'
 import type { OrganizationConfig } from '../core/organization-config.ts'
 import {
@@ -16,7 +17,6 @@ import {
   withBudgetChanges,
 } from './budget-record.ts'
 import { auditEntry, inForce, type KeyChangesParts, ownerOf } from './key-changes.ts'
-import { KeyProblem } from './key-problem.ts'
 import type { KeyRecord } from './key-record.ts'
 import type { KeyStore } from './key-store.ts'
 
@@ -36,16 +36,15 @@ export class BudgetAdministration {
   /** `input`: `{"organization", "name", "value", "limits", "until", "reason"}`; the limits are no additions. */
   async raise(input: unknown): Promise<{ readonly organization: string; readonly raise: BudgetRaise }> {
     const nowMs = Date.now()
-    const read = readRaise(input, nowMs)
-    if ('problem' in read) throw new KeyProblem('invalid', read.problem)
-    const { organization, name, value, limits, untilMs, reason } = read.value
-    this.budgetOf(read.value, false)
+    const given = readRaise(input, nowMs)
+    const { organization, name, value, limits, untilMs, reason } = given
+    this.budgetOf(given, false)
     const raise: BudgetRaise = {
       ...{ id: crypto.randomUUID(), name, value, limits, untilMs, reason },
       ...{ createdMs: nowMs, actor: this.parts.by.actor },
     }
     const until = new Date(untilMs).toISOString()
-    const details = { ...detailsOf(read.value), limits: configuredLimits(limits), until, id: raise.id }
+    const details = { ...detailsOf(given), limits: configuredLimits(limits), until, id: raise.id }
     await this.change(organization, 'budget.raised', details, (changes) => {
       return { ...changes, raises: [...changes.raises, raise] }
     })
@@ -68,17 +67,16 @@ export class BudgetAdministration {
 
   /** Lets a counter begin anew: what it has spent in its present windows counts no more. */
   async reset(input: unknown): Promise<CounterInput & { readonly spent: SpentBefore }> {
-    const read = readReset(input)
-    if ('problem' in read) throw new KeyProblem('invalid', read.problem)
-    const { organization, name, value } = read.value
-    const [owner, budget] = this.budgetOf(read.value, true)
+    const given = readReset(input)
+    const { organization, name, value } = given
+    const [owner, budget] = this.budgetOf(given, true)
     const spent = await this.spent(owner, budget, value)
     const reset = { name, value, spent, createdMs: Date.now() }
-    await this.change(organization, 'budget.reset', detailsOf(read.value), (changes) => {
+    await this.change(organization, 'budget.reset', detailsOf(given), (changes) => {
       const others = changes.resets.filter((one) => one.name !== name || one.value !== value)
       return { ...changes, resets: [...others, reset] }
     })
-    return { ...read.value, spent }
+    return { ...given, spent }
   }
 
   /**
@@ -115,8 +113,7 @@ export class BudgetAdministration {
       const known = owner.budgets?.map((one) => one.name) ?? []
       throw new KeyProblem('unknown', `${organization} has no budget ${quoted(name)}${didYouMean(name, known)}`)
     }
-    const problem = valueProblem(budget, value, mustName)
-    if (problem !== undefined) throw new KeyProblem('invalid', problem)
+    checkValue(budget, value, mustName)
     return [owner, budget]
   }
 

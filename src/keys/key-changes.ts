@@ -3,16 +3,16 @@
  * key and its entry of the admin audit in one step, and returns when every gateway knows the change.
  */
 
-import { type Access, access, Catalog, type CatalogConfig } from '../catalog/catalog.ts'
-import { graceMs, type KeyDescription, patchKey, readKey } from '../config/key-input.ts'
+import { type Access, access, Catalog, type CatalogConfig, type Key } from '../catalog/catalog.ts'
+import { graceMs, type KeyDescription, keyInput, patchKey, readKey } from '../config/key-input.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
-import { configuredLimits, type SpentBefore, withSpentBefore } from '../core/limits.ts'
+import { KeyProblem } from '../core/key-problem.ts'
+import { type SpentBefore, withSpentBefore } from '../core/limits.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import { mayMatch } from '../core/permission.ts'
 import type { AdminEntry, Changer } from './admin-audit.ts'
 import { newToken } from './key-format.ts'
-import { KeyProblem } from './key-problem.ts'
 import { type KeyRecord, revocationOf, storedKey } from './key-record.ts'
 import type { KeyStore } from './key-store.ts'
 import { allOrganizations, storedOrganization } from './organization-record.ts'
@@ -77,7 +77,7 @@ export class KeyChanges {
   async create(input: unknown): Promise<NewKey> {
     const nowMs = Date.now()
     const { config } = this.parts
-    const description = valid(readKey(input, config.tags ?? [], nowMs))
+    const description = readKey(input, config.tags ?? [], nowMs)
     const { id, organization } = description
     checkExpiry(description, nowMs)
     if (this.configured(id) !== undefined)
@@ -106,7 +106,7 @@ export class KeyChanges {
     const details = { ...given }
     const edit = (record: KeyRecord, owner: OrganizationConfig | undefined): KeyRecord => {
       checkActive(record, 'changed')
-      const description = valid(patchKey(record, patch, config.tags ?? [], nowMs))
+      const description = patchKey(record, patch, config.tags ?? [], nowMs)
       if (given['expires_at'] !== undefined) checkExpiry(description, nowMs)
       const { models, limits, expiresAtMs, tags, fixedTags, priority, maxWaitMs } = description
       // The entry is written after this: the time, not `90d`.
@@ -154,7 +154,7 @@ export class KeyChanges {
     const nowMs = Date.now()
     const { config } = this.parts
     const records = keys.map(({ description: input, sha256, shown, before, isBlocked }) => {
-      const description = valid(readKey(input, config.tags ?? [], nowMs))
+      const description = readKey(input, config.tags ?? [], nowMs)
       const revokedMs = isBlocked ? nowMs : undefined
       return withSpent({ ...description, sha256, shown, createdMs: nowMs, revokedMs }, before)
     })
@@ -313,11 +313,6 @@ function withSpent(record: KeyRecord, before: SpentBefore | undefined): KeyRecor
   return limits === undefined ? record : { ...record, limits: withSpentBefore(limits, before) }
 }
 
-function valid(checked: ReturnType<typeof readKey>): KeyDescription {
-  if ('problem' in checked) throw new KeyProblem('invalid', checked.problem)
-  return checked.value
-}
-
 function checkExpiry({ expiresAtMs }: KeyDescription, nowMs: number): void {
   if (expiresAtMs !== undefined && expiresAtMs <= nowMs)
     throw new KeyProblem('invalid', `expires_at: must be in the future, not ${timeText(expiresAtMs)}`)
@@ -328,26 +323,35 @@ function checkActive({ id, revokedMs }: KeyRecord, what: string): void {
     throw new KeyProblem('conflict', `key ${quoted(id)} is revoked and cannot be ${what}; create another key`)
 }
 
-/** A spend limit needs to know what a request may cost. */
 function checkPrices(config: KeysConfig, owner: OrganizationConfig | undefined, record: KeyRecord): void {
   if (record.limits?.spend === undefined || owner === undefined) return
+  checkPriced(config, owner, `key ${quoted(record.id)}`, (organization) => storedKey(organization, record))
+}
+
+/** A spend limit needs to know what a request of a key of the organisation may cost. `whose` is a kind and an id. */
+export function checkPriced(
+  config: KeysConfig,
+  owner: OrganizationConfig,
+  whose: string,
+  keyOf: (organization: Key['organization']) => Key,
+): void {
   const catalog = Catalog.from({ ...config, organizations: [owner] })
   const organization = catalog.organization(owner.id)
   if (organization === undefined) return
-  const key = storedKey(organization, record)
+  const key = keyOf(organization)
   for (const model of catalog.models) {
     const problem = unpriced(access(key, model))
     if (problem === undefined) continue
     throw new KeyProblem(
       'invalid',
-      `key ${quoted(record.id)} may use model ${quoted(model.name)}, ${problem}; ` +
-        `give the model one in the configuration, or exclude it with the models of the key`,
+      `${whose} may use model ${quoted(model.name)}, ${problem}; give the model one in the configuration, or ` +
+        `exclude it with the models of the ${whose.split(' ')[0]}`,
     )
   }
 }
 
 /** What a model lacks under a spend limit; undefined if nothing, or if it is not allowed anyway. */
-export function unpriced(verdict: Access): string | undefined {
+function unpriced(verdict: Access): string | undefined {
   if (verdict.allowed || (verdict.by !== 'price' && verdict.by !== 'output limit')) return undefined
   const [lacks, under] =
     verdict.by === 'price' ? ['price', 'a spend limit'] : ['max_output_tokens', 'a strict spend limit']
@@ -361,16 +365,8 @@ async function unknownKey(store: KeyStore, id: string): Promise<KeyProblem> {
 
 /** The fields of a key for the admin audit, with the names of the configuration. */
 function detailsOf(description: KeyDescription): JsonObject {
-  const { models, limits, expiresAtMs, tags, fixedTags, priority, maxWaitMs } = description
-  return {
-    ...(models === undefined ? {} : { models }),
-    ...(limits === undefined ? {} : { limits: configuredLimits(limits) }),
-    ...(expiresAtMs === undefined ? {} : { expires_at: timeText(expiresAtMs) }),
-    ...(tags === undefined ? {} : { tags }),
-    ...(fixedTags === undefined ? {} : { fixed_tags: fixedTags }),
-    ...(priority === undefined ? {} : { priority }),
-    ...(maxWaitMs === undefined ? {} : { max_wait_ms: maxWaitMs }),
-  }
+  const { organization: _, id: __, ...fields } = keyInput(description)
+  return fields
 }
 
 /** A caller decides how long its lists are; an entry of the audit has a bound. */

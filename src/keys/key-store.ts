@@ -7,10 +7,10 @@
 import { randomBytes } from 'node:crypto'
 import { turn } from '../core/event-loop.ts'
 import { parseObject } from '../core/json.ts'
+import { KeyProblem } from '../core/key-problem.ts'
 import { SLOW_PERIOD_MS } from '../core/ticker.ts'
 import type { AdminAudit, AdminEntry } from './admin-audit.ts'
 import { budgetsOrganizationOf } from './budget-record.ts'
-import { KeyProblem } from './key-problem.ts'
 import { type KeyRecord, parseKeyRecord, revocationId, revokedKeyOf } from './key-record.ts'
 import { organizationIdOf, organizationRecordId } from './organization-record.ts'
 

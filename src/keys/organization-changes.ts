@@ -3,18 +3,17 @@
  * admin API, as `KeyChanges` does with keys.
  */
 
-import { access, Catalog, keyOf } from '../catalog/catalog.ts'
+import { keyOf } from '../catalog/catalog.ts'
 import { patchOrganization, readOrganization } from '../config/key-input.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
+import { KeyProblem } from '../core/key-problem.ts'
 import { configuredLimits, type Limits } from '../core/limits.ts'
 import type { OrganizationConfig } from '../core/organization-config.ts'
-import { auditEntry, inForce, type KeyChangesParts, unpriced } from './key-changes.ts'
-import { KeyProblem } from './key-problem.ts'
+import { auditEntry, checkPriced, inForce, type KeyChangesParts } from './key-changes.ts'
 import type { KeyRecord } from './key-record.ts'
 import {
   descriptionOfRecord,
-  type OrganizationDescription,
   organizationRecord,
   organizationRecordId,
   storedOrganization,
@@ -27,7 +26,7 @@ export class OrganizationChanges {
 
   /** `input`: `{"id", "models", "limits", "weight"}` as in the configuration. */
   async create(input: unknown): Promise<KeyRecord> {
-    const description = valid(readOrganization(input))
+    const description = readOrganization(input)
     const { id } = description
     if (this.isConfigured(id))
       throw new KeyProblem('exists', `the id ${quoted(id)} is used by an organisation of the configuration`)
@@ -52,7 +51,7 @@ export class OrganizationChanges {
     const action = isDisabling ? 'organization.disabled' : 'organization.updated'
     const edit = (record: KeyRecord): KeyRecord => {
       const before = descriptionOfRecord(record)
-      const next = withDescription(record, valid(patchOrganization(before, patch)))
+      const next = withDescription(record, patchOrganization(before, patch))
       if (given['limits'] !== undefined || given['models'] !== undefined) this.checkPrices(next)
       return Bun.deepEquals(descriptionOfRecord(next), before) ? record : next
     }
@@ -73,28 +72,14 @@ export class OrganizationChanges {
     return this.parts.config.organizations.some((organization) => organization.id === id)
   }
 
-  /** A spend limit needs to know what a request may cost. */
   private checkPrices(record: KeyRecord): void {
     const organization = storedOrganization(record)
-    const catalog = Catalog.from({ ...this.parts.config, organizations: [organization] })
-    const owner = catalog.organization(organization.id)
-    if (owner === undefined || organization.limits.spend === undefined) return
-    const key = keyOf(owner, { id: '', auto: 'off', limits: {}, disabled: false })
-    for (const model of catalog.models) {
-      const problem = unpriced(access(key, model))
-      if (problem === undefined) continue
-      throw new KeyProblem(
-        'invalid',
-        `organisation ${quoted(organization.id)} may use model ${quoted(model.name)}, ${problem}; give the model one ` +
-          'in the configuration, or exclude it with the models of the organisation',
-      )
-    }
+    if (organization.limits.spend === undefined) return
+    const key = { id: '', auto: 'off', limits: {}, disabled: false } as const
+    checkPriced(this.parts.config, organization, `organisation ${quoted(organization.id)}`, (owner) =>
+      keyOf(owner, key),
+    )
   }
-}
-
-function valid(checked: ReturnType<typeof readOrganization>): OrganizationDescription {
-  if ('problem' in checked) throw new KeyProblem('invalid', checked.problem)
-  return checked.value
 }
 
 /** An organisation as it is listed. */

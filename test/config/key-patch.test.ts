@@ -1,12 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import { type KeyDescription, patchKey, readKey } from '../../src/config/key-input.ts'
+import { KeyProblem } from '../../src/core/key-problem.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 22)
 
 function key(limits?: object): KeyDescription {
-  const read = readKey({ organization: 'acme', id: 'ci', ...(limits === undefined ? {} : { limits }) }, [], NOW_MS)
-  if ('problem' in read) throw new Error(read.problem)
-  return read.value
+  return readKey({ organization: 'acme', id: 'ci', ...(limits === undefined ? {} : { limits }) }, [], NOW_MS)
 }
 
 const budget = key({ requests_per_minute: 9, spend: { day: 5, strict: true } })
@@ -15,7 +14,9 @@ test.each([
   [{ strict: true }, 'limits.spend: needs at least one of day, month, total'],
   [{ day: 0.0000001 }, 'limits.spend.day: is less than a micro-dollar; it must be 0 or at least 0.000001'],
 ])('a new key with spend %j is a problem', (spend, problem) => {
-  expect(readKey({ organization: 'acme', id: 'ci', limits: { spend } }, [], NOW_MS)).toEqual({ problem })
+  expect(() => readKey({ organization: 'acme', id: 'ci', limits: { spend } }, [], NOW_MS)).toThrow(
+    new KeyProblem('invalid', problem),
+  )
 })
 
 describe('a change of spend limits', () => {
@@ -29,9 +30,7 @@ describe('a change of spend limits', () => {
     ['a setting without an amount', key(), { strict: true }, 'limits.spend: needs at least one of day, month, total'],
     ['less than a micro-dollar', budget, { month: 1e-9 }, 'limits.spend.month: is less than a micro-dollar'],
   ])('%s is a problem, also if the key has no amount', (_, before, spend, problem) => {
-    expect(patchKey(before, { limits: { spend } }, [], NOW_MS)).toEqual({
-      problem: expect.stringContaining(problem),
-    })
+    expect(() => patchKey(before, { limits: { spend } }, [], NOW_MS)).toThrow(problem)
   })
 
   test.each<[string, unknown]>([
@@ -41,10 +40,10 @@ describe('a change of spend limits', () => {
     ['null for the last amount, with a setting', { day: null, on_exhausted: 'cut' }],
   ])('%s removes them', (_, spend) => {
     const changed = patchKey(budget, { limits: { spend } }, [], NOW_MS)
-    expect(changed).toEqual({ value: key({ requests_per_minute: 9 }) })
+    expect(changed).toEqual(key({ requests_per_minute: 9 }))
   })
 
   test('null for an amount that the key lacks changes nothing', () => {
-    expect(patchKey(key(), { limits: { spend: { day: null } } }, [], NOW_MS)).toEqual({ value: key() })
+    expect(patchKey(key(), { limits: { spend: { day: null } } }, [], NOW_MS)).toEqual(key())
   })
 })
