@@ -42,15 +42,18 @@ const NO_LABELS = {}
 const TARGET = ['provider', 'model'] as const
 const PROCESS = ['process', 'worker'] as const
 
+function gauge(name: string, labels: readonly string[], help: string, samples: SystemSeries['samples']): SystemSeries {
+  return { name, type: 'gauge', help, labels, samples }
+}
+
 function one(name: string, help: string, value: (figures: Figures) => number): SystemSeries {
-  const samples = (figures: Figures) => [{ labels: NO_LABELS, value: value(figures) }]
-  return { name, type: 'gauge', help, labels: [], samples }
+  return gauge(name, [], help, (figures) => [{ labels: NO_LABELS, value: value(figures) }])
 }
 
 function ofTargets(name: string, help: string, value: (state: TargetState) => number): SystemSeries {
   const samples = ({ targets }: Figures) =>
     targets.map(({ target: { provider, model }, state }) => ({ labels: { provider, model }, value: value(state) }))
-  return { name, type: 'gauge', help, labels: TARGET, samples }
+  return gauge(name, TARGET, help, samples)
 }
 
 function ofSpend(name: string, help: string, value: (row: SpendRow) => number | undefined): SystemSeries {
@@ -60,7 +63,7 @@ function ofSpend(name: string, help: string, value: (row: SpendRow) => number | 
       const { organization, window } = row
       return microUsd === undefined ? [] : [{ labels: { organization, window }, value: microUsd / 1e6 }]
     })
-  return { name, type: 'gauge', help, labels: ['organization', 'window'], samples }
+  return gauge(name, ['organization', 'window'], help, samples)
 }
 
 function ofProcesses(name: string, help: string, value: (running: ProcessReading) => number): SystemSeries {
@@ -68,7 +71,7 @@ function ofProcesses(name: string, help: string, value: (running: ProcessReading
     processes.flatMap(({ process, worker, running }) =>
       running === undefined ? [] : [{ labels: { process, worker }, value: value(running) }],
     )
-  return { name, type: 'gauge', help, labels: PROCESS, samples }
+  return gauge(name, PROCESS, help, samples)
 }
 
 /** What nodes may differ in. One that drains is allowed to. */
@@ -90,30 +93,28 @@ export const systemSeries: readonly SystemSeries[] = [
     'The limit of the organisation in the window, if it has one.',
     ({ limitMicroUsd }) => limitMicroUsd,
   ),
-  {
-    name: 'weir_limit_refusing',
-    type: 'gauge',
-    help: '1 while a spend limit refuses requests because of what is spent; key="": the limit of the organisation.',
-    labels: ['organization', 'key', 'limit'],
-    samples: ({ limits = [] }) =>
+  gauge(
+    'weir_limit_refusing',
+    ['organization', 'key', 'limit'],
+    '1 while a spend limit refuses requests because of what is spent; key="": the limit of the organisation.',
+    ({ limits = [] }) =>
       limits.map(({ organization, key, limit, state }) => ({
         labels: { organization, key: key ?? '', limit },
         value: state === 'refusing' ? 1 : 0,
       })),
-  },
-  {
-    name: 'weir_in_flight_requests',
-    type: 'gauge',
-    help: 'Requests that run; streamed="true": streams that have begun.',
-    labels: ['streamed'],
-    samples: ({ counted }) => {
+  ),
+  gauge(
+    'weir_in_flight_requests',
+    ['streamed'],
+    'Requests that run; streamed="true": streams that have begun.',
+    ({ counted }) => {
       const { inFlight, streams } = counted.gauges()
       return [
         { labels: { streamed: 'true' }, value: streams },
         { labels: { streamed: 'false' }, value: inFlight - streams },
       ]
     },
-  },
+  ),
   one('weir_sockets', 'WebSockets of callers that are open.', ({ counted }) => counted.gauges().sockets),
   one(
     'weir_socket_state_bytes',
@@ -121,38 +122,31 @@ export const systemSeries: readonly SystemSeries[] = [
     ({ counted }) => counted.gauges().socketStateBytes,
   ),
   one('weir_nodes', 'Nodes that share the ledger, this one included.', ({ nodes }) => nodes.length),
-  {
-    name: 'weir_nodes_mixed',
-    type: 'gauge',
-    help: '1 while nodes differ in their configuration as a whole, in their version, or in their prices; else 0.',
-    labels: ['what'],
-    samples: ({ nodes }) => {
+  gauge(
+    'weir_nodes_mixed',
+    ['what'],
+    '1 while nodes differ in their configuration as a whole, in their version, or in their prices; else 0.',
+    ({ nodes }) => {
       const staying = nodes.filter(({ state }) => state === 'ready')
       return Object.entries(COMPARED).map(([what, of]) => ({
         labels: { what },
         value: new Set(staying.map(of)).size > 1 ? 1 : 0,
       }))
     },
-  },
-  {
-    name: 'weir_queue_waiting',
-    type: 'gauge',
-    help: 'Requests that wait for room at a provider.',
-    labels: ['class'],
-    samples: ({ counted }) =>
-      Object.entries(counted.gauges().waiting ?? {}).map(([name, value]) => ({ labels: { class: name }, value })),
-  },
-  {
-    name: 'weir_target_room_ratio',
-    type: 'gauge',
-    help: 'What is left of a limit of the provider or target, from 0 to 1. target is provider or provider/model.',
-    labels: ['target', 'unit'],
-    samples: ({ counted }) =>
+  ),
+  gauge('weir_queue_waiting', ['class'], 'Requests that wait for room at a provider.', ({ counted }) =>
+    Object.entries(counted.gauges().waiting ?? {}).map(([name, value]) => ({ labels: { class: name }, value })),
+  ),
+  gauge(
+    'weir_target_room_ratio',
+    ['target', 'unit'],
+    'What is left of a limit of the provider or target, from 0 to 1. target is provider or provider/model.',
+    ({ counted }) =>
       Object.entries(counted.gauges().left ?? {}).map(([name, value]) => {
         const at = name.lastIndexOf('/')
         return { labels: { target: name.slice(0, at), unit: name.slice(at + 1) }, value }
       }),
-  },
+  ),
   ofTargets(
     'weir_target_resting',
     '1 while the target is skipped after failures, or until a probe of it succeeds; else 0.',
@@ -161,29 +155,27 @@ export const systemSeries: readonly SystemSeries[] = [
   ofTargets('weir_target_rest_seconds', 'Seconds until the target is tried again.', ({ rest }) =>
     rest === undefined || rest.probing ? 0 : rest.restMs / 1000,
   ),
-  {
-    name: 'weir_target_state',
-    type: 'gauge',
-    help: '1 for the state of the target: unknown (never called), healthy, failing, resting or probing; else 0.',
-    labels: [...TARGET, 'state'],
-    samples: ({ targets }) =>
+  gauge(
+    'weir_target_state',
+    [...TARGET, 'state'],
+    '1 for the state of the target: unknown (never called), healthy, failing, resting or probing; else 0.',
+    ({ targets }) =>
       targets.flatMap(({ target: { provider, model }, state: { state: current } }) =>
         TARGET_STATES.map((state) => ({ labels: { provider, model, state }, value: state === current ? 1 : 0 })),
       ),
-  },
+  ),
   ofTargets(
     'weir_target_failing_seconds',
     'From the first to the last failed call since the target last answered; 0 if it has not failed since. It does ' +
       'not grow while nothing calls the target.',
     ({ failing }) => (failing === undefined ? 0 : (failing.lastMs - failing.sinceMs) / 1000),
   ),
-  {
-    name: 'weir_price_age_days',
-    type: 'gauge',
-    help: 'Days since the day of the price list that the prices of the model are from (price.as_of).',
-    labels: ['model'],
-    samples: ({ priceAges: ages = [] }) => ages.map(({ model, days }) => ({ labels: { model }, value: days })),
-  },
+  gauge(
+    'weir_price_age_days',
+    ['model'],
+    'Days since the day of the price list that the prices of the model are from (price.as_of).',
+    ({ priceAges: ages = [] }) => ages.map(({ model, days }) => ({ labels: { model }, value: days })),
+  ),
   one('weir_ledger_up', '1 while the ledger answers and API keys can be read; else 0.', ({ ledgerUp }) =>
     ledgerUp ? 1 : 0,
   ),
@@ -218,21 +210,19 @@ export const systemSeries: readonly SystemSeries[] = [
     samples: ({ workers: { restarts } }) =>
       RESTART_REASONS.map((reason) => ({ labels: { reason }, value: restarts[reason] })),
   },
-  {
-    name: 'weir_event_loop_lag_seconds',
-    type: 'gauge',
-    help: 'The longest time in the last second that the event loop of the worker was late.',
-    labels: ['worker'],
-    samples: ({ workers: { loopLag } }) =>
+  gauge(
+    'weir_event_loop_lag_seconds',
+    ['worker'],
+    'The longest time in the last second that the event loop of the worker was late.',
+    ({ workers: { loopLag } }) =>
       [...loopLag].map(([worker, value]) => ({ labels: { worker: String(worker) }, value })),
-  },
-  {
-    name: 'weir_build_info',
-    type: 'gauge',
-    help: '1 for each build that runs. After an upgrade with SIGUSR2 the workers have the new one. node: node_name.',
-    labels: ['process', 'version', 'commit', 'bun', 'node'],
-    samples: ({ builds, node }) => builds.map((build) => ({ labels: { ...build, node }, value: 1 })),
-  },
+  ),
+  gauge(
+    'weir_build_info',
+    ['process', 'version', 'commit', 'bun', 'node'],
+    '1 for each build that runs. After an upgrade with SIGUSR2 the workers have the new one. node: node_name.',
+    ({ builds, node }) => builds.map((build) => ({ labels: { ...build, node }, value: 1 })),
+  ),
   {
     name: 'process_cpu_seconds_total',
     type: 'counter',

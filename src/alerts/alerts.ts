@@ -126,7 +126,7 @@ export class Alerts {
   report(occurrence: Occurrence): void {
     const nowMs = this.clock.nowMs()
     const { ends } = ALERT_TYPES[occurrence.type]
-    const topic = ends ? topicOf(alertOf(occurrence, { node: '', nowMs: 0 })) : undefined
+    const topic = ends ? topicOfOccurrence(occurrence) : undefined
     const posted = topic === undefined ? undefined : this.unqueued.get(topic)
     const alert = posted ?? alertOf(occurrence, { node: this.options.node, nowMs })
     const isQueued = this.guarded(() => {
@@ -141,14 +141,6 @@ export class Alerts {
     }
   }
 
-  /** Reports that what is about the same thing has ended, if it is active. The other fields do not matter. */
-  resolve(occurrence: Occurrence): void {
-    this.guarded(() => {
-      const topic = topicOf(alertOf(occurrence, { node: '', nowMs: 0 }))
-      this.added(this.parts().queue.end(topic, this.clock.nowMs(), randomUUID()))
-    })
-  }
-
   /**
    * Everything of a type that holds now: what is new is reported, and what is missing has ended, unless `isUnknown`, as
    * after a restart. Returns how many have ended.
@@ -160,7 +152,7 @@ export class Alerts {
   ): number {
     this.guarded(() => {
       const active = this.parts().queue.active(type)
-      for (const each of found) if (!active.has(topicOf(alertOf(each, { node: '', nowMs: 0 })))) this.report(each)
+      for (const each of found) if (!active.has(topicOfOccurrence(each))) this.report(each)
     })
     // The file could not be opened at all.
     if (this.opened === undefined && !this.isClosed) for (const each of found) this.report(each)
@@ -177,10 +169,9 @@ export class Alerts {
     let count = 0
     this.guarded(() => {
       const { queue } = this.parts()
-      const topics = new Set(found.map((each) => topicOf(alertOf(each, { node: '', nowMs: 0 }))))
+      const topics = new Set(found.map(topicOfOccurrence))
       for (const [topic, fields] of queue.active(type)) {
-        if (topics.has(topic)) continue
-        if (isUnknown(fields)) continue
+        if (topics.has(topic) || isUnknown(fields)) continue
         this.added(queue.end(topic, this.clock.nowMs(), randomUUID()))
         count++
       }
@@ -352,7 +343,7 @@ export class Alerts {
 
   /** The end of what could not be kept, if it has not been since. */
   private endUnqueued(type: AlertType, found: readonly Occurrence[]): void {
-    const held = new Set(found.map((each) => topicOf(alertOf(each, { node: '', nowMs: 0 }))))
+    const held = new Set(found.map(topicOfOccurrence))
     for (const [topic, alert] of this.unqueued) {
       if (alert.type !== type || held.has(topic)) continue
       this.unqueued.delete(topic)
@@ -394,6 +385,11 @@ export class Alerts {
 }
 
 const endingTypes = (Object.keys(ALERT_TYPES) as AlertType[]).filter((type) => ALERT_TYPES[type].ends)
+
+/** As of the alert that is made of it. */
+function topicOfOccurrence(occurrence: Occurrence): string {
+  return topicOf(alertOf(occurrence, { node: '', nowMs: 0 }))
+}
 
 /** Whether a hook gets alerts of a type. */
 function gets({ format, events }: HookConfig, type: string): boolean {

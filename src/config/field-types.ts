@@ -111,6 +111,14 @@ export const TAG_NAME = '[A-Za-z0-9._-]{1,64}'
 export const tagName = (description: string) =>
   pattern(`^${TAG_NAME}$`, 'must be 1 to 64 letters, digits or ._-', description)
 
+/** Values by names of a form. `words` is the error message for another name. */
+export const record = <T extends TSchema>(names: string, words: string, value: T, options: ObjectOptions) =>
+  Type.Record(Type.String({ pattern: names }), value, {
+    ...options,
+    additionalProperties: false,
+    propertyNames: { pattern: names, patternErrorMessage: words },
+  })
+
 /** Tags by name. */
 export const tags = (description: string) =>
   Type.Record(Type.String(), pattern(TAG_VALUE, 'must be 1 to 64 letters, digits or ._/@:-', 'The value of the tag'), {

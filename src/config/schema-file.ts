@@ -21,6 +21,7 @@ import {
   pattern,
   period,
   port,
+  record,
   secret,
   text,
   unbroken,
@@ -88,24 +89,18 @@ const listen = object(
 )
 
 /** Long enough that it cannot be guessed. */
-const adminToken = secret(
-  pattern(
-    '^[\\x21-\\x7e]{16,256}$',
-    'must be 16 to 256 printable ASCII characters without spaces (openssl rand -hex 32)',
-    'What callers of the admin port present as `Authorization: Bearer …`, 16 to 256 printable characters. Needed if ' +
-      '`host` is not a loopback address. Without it the port answers this machine alone, and changes nothing',
-  ),
-)
-
-const adminOperator = object({
-  name: identifier('Who presents it'),
-  token: secret(
+const adminToken = (description: string) =>
+  secret(
     pattern(
       '^[\\x21-\\x7e]{16,256}$',
       'must be 16 to 256 printable ASCII characters without spaces (openssl rand -hex 32)',
-      'What is presented, 16 to 256 printable characters',
+      description,
     ),
-  ),
+  )
+
+const adminOperator = object({
+  name: identifier('Who presents it'),
+  token: adminToken('What is presented, 16 to 256 printable characters'),
   role: oneOf(['read', 'operate'], '`read` may see everything, `operate` may also change keys and reload'),
 })
 
@@ -113,7 +108,12 @@ const admin = object(
   {
     host: withDefault(host('The address to listen on'), '127.0.0.1'),
     port: withDefault(port('The port of health checks, metrics and the console. `0` takes any free port'), 9090),
-    token: optional(adminToken),
+    token: optional(
+      adminToken(
+        'What callers of the admin port present as `Authorization: Bearer …`, 16 to 256 printable characters. Needed ' +
+          'if `host` is not a loopback address. Without it the port answers this machine alone, and changes nothing',
+      ),
+    ),
     tokens: withDefault(
       Type.Array(adminOperator, {
         maxItems: 32,
@@ -367,10 +367,8 @@ export const schema = object(
     continuity: withDefault(continuity, {}),
     compatibility: withDefault(compatibility, {}),
     compaction: optional(compaction),
-    providers: Type.Record(identifier('The name that targets use'), provider, {
+    providers: record(IDENTIFIER, IDENTIFIER_WORDS, provider, {
       description: 'The providers by name. A name is any word; targets refer to it',
-      additionalProperties: false,
-      propertyNames: { pattern: IDENTIFIER, patternErrorMessage: IDENTIFIER_WORDS },
       minProperties: 1,
     }),
     prices: withDefault(prices, {}),

@@ -17,6 +17,7 @@ import {
   pattern,
   period,
   perMillion,
+  record,
   unbroken,
   withDefault,
 } from './field-types.ts'
@@ -29,8 +30,9 @@ const HEADER_NAME = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$"
 
 /** Headers by their names; the values may be credentials. */
 export const headers = (description: string) =>
-  Type.Record(
-    Type.String({ pattern: HEADER_NAME }),
+  record(
+    HEADER_NAME,
+    'is not the name of a header',
     Type.String({
       writeOnly: true,
       pattern: '^[\\t\\x20-\\x7e]*$',
@@ -38,11 +40,7 @@ export const headers = (description: string) =>
       maxLength: 8192,
       description: 'The value of the header',
     }),
-    {
-      description,
-      additionalProperties: false,
-      propertyNames: { pattern: HEADER_NAME, patternErrorMessage: 'is not the name of a header' },
-    },
+    { description },
   )
 
 const quoted = (dialects: readonly string[]) => dialects.map((dialect) => `\`${dialect}\``).join(', ')
@@ -217,6 +215,7 @@ const above = Type.Array(
 
 /** Names of service tiers, as providers have them. */
 const TIER_NAME = '^[A-Za-z0-9._-]{1,32}$'
+const TIER_WORDS = 'is not the name of a service tier'
 const tierName = (description: string) => pattern(TIER_NAME, 'must be 1 to 32 letters, digits or ._-', description)
 
 const tier = object(
@@ -259,17 +258,13 @@ const price = object(
     ...tokenPrices,
     above: optional(above),
     tiers: optional(
-      Type.Record(Type.String({ pattern: TIER_NAME }), tier, {
+      record(TIER_NAME, TIER_WORDS, tier, {
         description: "Prices by the provider's service tier, which the answer names",
-        additionalProperties: false,
-        propertyNames: { pattern: TIER_NAME, patternErrorMessage: 'is not the name of a service tier' },
       }),
     ),
     tier_aliases: optional(
-      Type.Record(Type.String({ pattern: TIER_NAME }), tierName('The tier that it stands for'), {
+      record(TIER_NAME, TIER_WORDS, tierName('The tier that it stands for'), {
         description: 'Other names of tiers: alias and tier',
-        additionalProperties: false,
-        propertyNames: { pattern: TIER_NAME, patternErrorMessage: 'is not the name of a service tier' },
       }),
     ),
     default_tier: optional(
@@ -283,33 +278,25 @@ const price = object(
       }),
     ),
     images: optional(
-      Type.Record(
-        Type.String({ pattern: IMAGE_ROW }),
+      record(
+        IMAGE_ROW,
+        'must be quality:size, or *',
         Type.Number({ minimum: 0, maximum: 10_000, description: 'US dollars for one image' }),
         {
           description:
             'US dollars for one generated image by `quality:size` (`high:1536x1024`), and `*` for all others. In ' +
             'place of `image`',
-          additionalProperties: false,
-          propertyNames: { pattern: IMAGE_ROW, patternErrorMessage: 'must be quality:size, or *' },
         },
       ),
     ),
     fields: optional(
-      Type.Record(Type.String({ pattern: FIELD_VALUE }), fieldPrice, {
+      record(FIELD_VALUE, 'is not a field and its value, such as speed:fast', fieldPrice, {
         description: 'Fields of requests that change the price, by name and value, such as `speed:fast`',
-        additionalProperties: false,
-        propertyNames: {
-          pattern: FIELD_VALUE,
-          patternErrorMessage: 'is not a field and its value, such as speed:fast',
-        },
       }),
     ),
     tools: optional(
-      Type.Record(Type.String({ pattern: TOOL_KIND }), thousandCalls, {
+      record(TOOL_KIND, 'is not the type of a tool, such as web_search', thousandCalls, {
         description: "The provider's own tools, by their type without a date, such as `web_search`",
-        additionalProperties: false,
-        propertyNames: { pattern: TOOL_KIND, patternErrorMessage: 'is not the type of a tool, such as web_search' },
       }),
     ),
     as_of: optional(

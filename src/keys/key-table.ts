@@ -33,20 +33,18 @@ class Columns {
   expect(count: number): void {
     if (count <= this.length.length) return
     const size = powerOfTwo(count)
-    const grown = <Column extends Uint32Array | Float64Array>(column: Column, next: Column): Column => {
-      next.set(column)
-      return next
+    for (const name of INTEGERS) {
+      const column = new Uint32Array(size)
+      column.set(this[name])
+      this[name] = column
     }
-    this.tokenHash = grown(this.tokenHash, new Uint32Array(size))
-    this.idHash = grown(this.idHash, new Uint32Array(size))
-    this.previousHash = grown(this.previousHash, new Uint32Array(size))
-    this.chunk = grown(this.chunk, new Uint32Array(size))
-    this.offset = grown(this.offset, new Uint32Array(size))
-    this.length = grown(this.length, new Uint32Array(size))
-    this.endMs = grown(this.endMs, new Float64Array(size))
-    this.reading = grown(this.reading, new Uint32Array(size))
+    const endMs = new Float64Array(size)
+    endMs.set(this.endMs)
+    this.endMs = endMs
   }
 }
+
+const INTEGERS = ['tokenHash', 'idHash', 'previousHash', 'chunk', 'offset', 'length', 'reading'] as const
 
 export class KeyTable {
   private readonly columns = new Columns()

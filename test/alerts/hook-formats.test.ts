@@ -200,7 +200,7 @@ test('an Alertmanager reports the beginning and the end of what it is sent', asy
       ...{ status: 'firing', labels },
       annotations: { summary: 'Model m is down: no target answers', id: expect.stringMatching(/^alert_[0-9a-f]{32}$/) },
     })
-    alerts.resolve(down(''))
+    alerts.hold('model.down', [])
     expect(await notified('resolved')).toMatchObject({ status: 'resolved', labels })
     const left: unknown = await (await fetch(`${url}?active=true`)).json()
     expect(left).toEqual([])
