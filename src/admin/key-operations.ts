@@ -7,7 +7,7 @@ import { keyJson } from '../keys/key-list.ts'
 import { organizationJson } from '../keys/organization-changes.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
 import { ORG, parameter } from '../reports/parameters.ts'
-import type { Call, Operation, OperationParts } from './operation.ts'
+import type { Call, Operation } from './operation.ts'
 
 /** Keys in one answer, which is then about 4 MB. `weir keys list` prints all. */
 const KEYS_MAX = 10_000
@@ -42,11 +42,11 @@ export const keyOperations: readonly Operation[] = [
     summary: 'The keys and their states',
     parameters: [ORG, parameter('limit N', 'the first N keys by id', { range: [1, KEYS_MAX] })],
     answers: { 200: 'Keys' },
-    run: async (call, parts) => {
-      const limit = Number(call.query['limit'] ?? KEYS_MAX)
-      const listed = await keysOf(call, parts).list(stringOf(call.query['org']), limit + 1)
+    run: withKeys(async (keys, { query }) => {
+      const limit = Number(query['limit'] ?? KEYS_MAX)
+      const listed = await keys.list(stringOf(query['org']), limit + 1)
       return { keys: listed.slice(0, limit).map(keyJson), more: listed.length > limit }
-    },
+    }),
   },
   {
     method: 'POST',
@@ -55,11 +55,10 @@ export const keyOperations: readonly Operation[] = [
     body: { organization: 'Its organisation', id: 'Its name, unique', ...KEY_BODY },
     answers: { 201: 'KeyWithSecret' },
     errors: [409, 422],
-    run: async (call, parts) => {
-      const keys = keysOf(call, parts)
-      const { record, secret } = await keys.changes.create(call.body)
+    run: withKeys(async (keys, { body }) => {
+      const { record, secret } = await keys.changes.create(body)
       return { ...(await keys.changedJson(record)), secret }
-    },
+    }),
   },
   {
     method: 'PATCH',
@@ -68,10 +67,7 @@ export const keyOperations: readonly Operation[] = [
     body: KEY_BODY,
     answers: { 200: 'ChangedKey' },
     errors: [404, 409, 422],
-    run: async (call, parts) => {
-      const keys = keysOf(call, parts)
-      return await keys.changedJson(await keys.changes.update(call.id, call.body))
-    },
+    run: withKeys(async (keys, { id, body }) => keys.changedJson(await keys.changes.update(id, body))),
   },
   {
     method: 'POST',
@@ -80,13 +76,12 @@ export const keyOperations: readonly Operation[] = [
     body: { grace: 'How long the old secret is accepted, such as 24h; not at all unless given' },
     answers: { 200: 'KeyWithSecret' },
     errors: [404, 409, 422],
-    run: async (call, parts) => {
-      const other = Object.keys(call.body).find((name) => name !== 'grace')
+    run: withKeys(async (keys, { id, body }) => {
+      const other = Object.keys(body).find((name) => name !== 'grace')
       if (other !== undefined) throw new KeyProblem('invalid', `${other}: unknown key; known here: grace`)
-      const keys = keysOf(call, parts)
-      const { record, secret } = await keys.changes.rotate(call.id, call.body['grace'])
+      const { record, secret } = await keys.changes.rotate(id, body['grace'])
       return { ...(await keys.changedJson(record)), secret }
-    },
+    }),
   },
   {
     method: 'DELETE',
@@ -94,19 +89,17 @@ export const keyOperations: readonly Operation[] = [
     summary: 'Revoke a key',
     answers: { 200: 'RevokedKey' },
     errors: [404, 409],
-    run: async (call, parts) => {
-      const { outcome, isConfigured } = await keysOf(call, parts).changes.revoke(call.id)
-      return { id: call.id, source: isConfigured ? 'configuration' : 'store', state: 'revoked', outcome }
-    },
+    run: withKeys(async (keys, { id }) => {
+      const { outcome, isConfigured } = await keys.changes.revoke(id)
+      return { id, source: isConfigured ? 'configuration' : 'store', state: 'revoked', outcome }
+    }),
   },
   {
     method: 'GET',
     path: '/api/organizations',
     summary: 'The organisations of the configuration and of the key store',
     answers: { 200: 'Organizations' },
-    run: async (call, parts) => ({
-      organizations: (await keysOf(call, parts).organizations()).map(organizationJson),
-    }),
+    run: withKeys(async (keys) => ({ organizations: (await keys.organizations()).map(organizationJson) })),
   },
   {
     method: 'POST',
@@ -115,10 +108,7 @@ export const keyOperations: readonly Operation[] = [
     body: { id: 'Its name, unique', ...ORGANIZATION_BODY },
     answers: { 201: 'ChangedOrganization' },
     errors: [409, 422],
-    run: async (call, parts) => {
-      const keys = keysOf(call, parts)
-      return keys.changedOrganizationJson(await keys.organizationChanges.create(call.body))
-    },
+    run: withKeys(async (keys, { body }) => keys.changedOrganizationJson(await keys.organizationChanges.create(body))),
   },
   {
     method: 'PATCH',
@@ -127,10 +117,9 @@ export const keyOperations: readonly Operation[] = [
     body: ORGANIZATION_BODY,
     answers: { 200: 'ChangedOrganization' },
     errors: [404, 409, 422],
-    run: async (call, parts) => {
-      const keys = keysOf(call, parts)
-      return keys.changedOrganizationJson(await keys.organizationChanges.update(call.id, call.body))
-    },
+    run: withKeys(async (keys, { id, body }) =>
+      keys.changedOrganizationJson(await keys.organizationChanges.update(id, body)),
+    ),
   },
   {
     method: 'POST',
@@ -143,10 +132,10 @@ export const keyOperations: readonly Operation[] = [
     },
     answers: { 201: 'BudgetRaise' },
     errors: [404, 409, 422],
-    run: async (call, parts) => {
-      const { organization, raise } = await keysOf(call, parts).budgetChanges.raise(call.body)
+    run: withKeys(async (keys, { body }) => {
+      const { organization, raise } = await keys.budgetChanges.raise(body)
       return raiseJson(organization, raise)
-    },
+    }),
   },
   {
     method: 'DELETE',
@@ -154,10 +143,10 @@ export const keyOperations: readonly Operation[] = [
     summary: 'End a raise',
     answers: { 200: 'EndedRaise' },
     errors: [404],
-    run: async (call, parts) => {
-      await keysOf(call, parts).budgetChanges.end(call.id)
-      return { id: call.id, state: 'ended' }
-    },
+    run: withKeys(async (keys, { id }) => {
+      await keys.budgetChanges.end(id)
+      return { id, state: 'ended' }
+    }),
   },
   {
     method: 'POST',
@@ -166,13 +155,14 @@ export const keyOperations: readonly Operation[] = [
     body: COUNTER_BODY,
     answers: { 200: 'BudgetReset' },
     errors: [404, 409, 422],
-    run: async (call, parts) => {
-      const { organization, name, value, reason } = await keysOf(call, parts).budgetChanges.reset(call.body)
+    run: withKeys(async (keys, { body }) => {
+      const { organization, name, value, reason } = await keys.budgetChanges.reset(body)
       return { organization, name, value: value === '' ? null : value, reason }
-    },
+    }),
   },
 ]
 
-function keysOf({ by }: Call, { supervision }: OperationParts): KeyAdministration {
-  return new KeyAdministration(supervision.state().config, by)
+/** Runs with the keys of the configuration in force, as who asks. */
+function withKeys(run: (keys: KeyAdministration, call: Call) => Promise<object>): Operation['run'] {
+  return (call, { supervision }) => run(new KeyAdministration(supervision.state().config, call.by), call)
 }

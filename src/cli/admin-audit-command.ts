@@ -2,18 +2,15 @@
 
 import { openKeyStore } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
-import { quoted } from '../config/problems.ts'
-import { instant } from '../config/timestamps.ts'
 import { DAY_MS } from '../core/durations.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { AdminAudit, AdminEntry } from '../keys/admin-audit.ts'
+import { lineLimit, timesOf } from '../reports/audit-options.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { exit, type Flags, misused, printToStderr } from './command.ts'
 import { configured } from './ledger-access.ts'
 import { type Column, csvLine, displayOf, type Form, formOf, TextTable } from './text-table.ts'
 
-/** Lines without `--limit`. */
-const LIMIT = 100
 const FOLLOW_MS = 1000
 
 /** Flags of `weir audit` that are about requests alone. */
@@ -39,22 +36,14 @@ export async function adminAudit(flags: Flags): Promise<number> {
 }
 
 function optionsOf(flags: Flags): Options | string {
-  const { json, csv, limit, since, until } = flags
   const other = OF_REQUESTS.find((name) => flags[name] !== undefined)
   if (other !== undefined) return `--${other} is about requests, and --admin prints changes; leave one of them out`
-  if (json === true && csv === true) return '--json and --csv exclude each other'
-  if (limit !== undefined && !/^\d{1,9}$/.test(String(limit)))
-    return `--limit must be a whole number, not ${quoted(String(limit))}`
-  const sinceMs = typeof since === 'string' ? instant(since) : 0
-  const untilMs = typeof until === 'string' ? instant(until) : Number.POSITIVE_INFINITY
-  const form = 'a date (2026-11-01) or an RFC 3339 time'
-  if (sinceMs === undefined) return `--since must be ${form}, not ${quoted(String(since))}`
-  if (untilMs === undefined) return `--until must be ${form}, not ${quoted(String(until))}`
-  const count = Number(limit ?? LIMIT)
+  const limit = lineLimit(flags)
+  if (typeof limit === 'string') return limit
+  const times = timesOf(flags)
+  if (typeof times === 'string') return times
   return {
-    sinceMs,
-    untilMs,
-    limit: count === 0 ? Number.POSITIVE_INFINITY : count,
+    ...{ sinceMs: 0, untilMs: Number.POSITIVE_INFINITY, ...times, limit },
     follows: flags['follow'] === true,
     form: formOf(flags),
     isWide: flags['wide'] === true,

@@ -9,7 +9,7 @@ import { DAY_MS, HOUR_MS } from '../core/durations.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { KeyProblem } from '../core/key-problem.ts'
 import { configuredLimits, type Limits } from '../core/limits.ts'
-import type { KeyConfig } from '../core/organization-config.ts'
+import type { KeyDescription, OrganizationDescription } from '../core/organization-config.ts'
 import { TAGS_MAX } from '../core/tags.ts'
 import { limitsOf } from './build-limits.ts'
 import { type Completed, identifier, object, optional, text } from './field-types.ts'
@@ -18,20 +18,6 @@ import { problemsOf } from './schema-errors.ts'
 import { key, limits, organization } from './schema-organizations.ts'
 import { spendProblems } from './spend-limits.ts'
 import { instant } from './timestamps.ts'
-
-/** A key without its secret. */
-export interface KeyDescription {
-  readonly organization: string
-  readonly id: string
-  readonly models?: readonly string[] | undefined
-  readonly limits?: Limits | undefined
-  /** Unix milliseconds. */
-  readonly expiresAtMs?: number | undefined
-  readonly tags?: Readonly<Record<string, string>> | undefined
-  readonly fixedTags?: Readonly<Record<string, string>> | undefined
-  readonly priority?: KeyConfig['priority']
-  readonly maxWaitMs?: number | undefined
-}
 
 const schema = object({
   organization: identifier('The organisation of the key'),
@@ -95,17 +81,8 @@ const organizationSchema = object({
   disabled: optional(Type.Boolean()),
 })
 
-/** An organisation that a command or the admin API creates. */
-interface OrganizationInput {
-  readonly id: string
-  readonly models?: readonly string[] | undefined
-  readonly limits?: Limits | undefined
-  readonly weight?: number | undefined
-  readonly disabled: boolean
-}
-
 /** Reads the description of a new organisation. */
-export function readOrganization(input: unknown): OrganizationInput {
+export function readOrganization(input: unknown): OrganizationDescription {
   const checked = checkedInput(organizationSchema, input, 'the description of an organisation')
   checkSpend(checked['limits'])
   // TypeBox does not type what it fills in.
@@ -115,7 +92,7 @@ export function readOrganization(input: unknown): OrganizationInput {
 }
 
 /** Applies a change to an organisation, as `patchKey` does to a key. */
-export function patchOrganization(before: OrganizationInput, patch: unknown): OrganizationInput {
+export function patchOrganization(before: OrganizationDescription, patch: unknown): OrganizationDescription {
   const { id, models, limits: own, weight, disabled } = before
   const input = {
     ...{ id, disabled },

@@ -53,6 +53,19 @@ export interface KeyConfig {
   readonly disabled: boolean
 }
 
+/** A key that commands and the admin API make, without its secret. */
+export interface KeyDescription
+  extends Pick<KeyConfig, 'id' | 'models' | 'priority' | 'maxWaitMs' | 'tags' | 'fixedTags' | 'expiresAtMs'> {
+  readonly organization: string
+  readonly limits?: Limits | undefined
+}
+
+/** An organisation that commands and the admin API make. */
+export interface OrganizationDescription extends Pick<OrganizationConfig, 'id' | 'models' | 'weight'> {
+  readonly limits?: Limits | undefined
+  readonly disabled: boolean
+}
+
 /** A key that expires. */
 export interface ExpiringKey {
   readonly id: string

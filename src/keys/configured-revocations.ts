@@ -19,12 +19,12 @@ export interface ConfiguredKeys {
   has(organization: string, key: string): boolean
 }
 
-interface RevocationOptions {
+export interface RevocationOptions {
   /** Without it, the store has no effect on keys of the configuration. */
   readonly configured?: ConfiguredKeys
-  /** Called with the change when a revocation was deleted. */
+  /** Called with the change when a revocation was deleted, and with each that another process made. */
   readonly changed?: (entry: AdminEntry) => void
-  /** Called with each revocation that is still needed, when the others are deleted. */
+  /** Called with each revocation that is still needed: at the start, after a reload and hourly. */
   readonly inForce?: (revocation: KeyRecord) => void
 }
 

@@ -4,12 +4,12 @@
  */
 
 import { type Access, access, Catalog, type CatalogConfig, type Key } from '../catalog/catalog.ts'
-import { graceMs, type KeyDescription, keyInput, patchKey, readKey } from '../config/key-input.ts'
+import { graceMs, keyInput, patchKey, readKey } from '../config/key-input.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { KeyProblem } from '../core/key-problem.ts'
 import { type SpentBefore, withSpentBefore } from '../core/limits.ts'
-import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
+import type { KeyConfig, KeyDescription, OrganizationConfig } from '../core/organization-config.ts'
 import { mayMatch } from '../core/permission.ts'
 import type { AdminEntry, Changer } from './admin-audit.ts'
 import { newToken } from './key-format.ts'
@@ -108,11 +108,10 @@ export class KeyChanges {
       checkActive(record, 'changed')
       const description = patchKey(record, patch, config.tags ?? [], nowMs)
       if (given['expires_at'] !== undefined) checkExpiry(description, nowMs)
-      const { models, limits, expiresAtMs, tags, fixedTags, priority, maxWaitMs } = description
+      const { expiresAtMs } = description
       // The entry is written after this: the time, not `90d`.
       if (given['expires_at'] !== undefined && expiresAtMs !== undefined) details['expires_at'] = timeText(expiresAtMs)
-      const changed = { ...record, models, limits, expiresAtMs, tags, fixedTags, priority, maxWaitMs }
-      const next = withSpent(changed, record.limits?.spend?.before)
+      const next = withSpent({ ...record, ...description }, record.limits?.spend?.before)
       if (given['limits'] !== undefined || given['models'] !== undefined) checkPrices(config, owner, next)
       return next
     }

@@ -8,8 +8,8 @@ import { HOUR_MS } from '../core/durations.ts'
 import { turn } from '../core/event-loop.ts'
 import { Pause } from '../core/pause.ts'
 import { LedgerFileError } from '../sqlite/database.ts'
-import { type AdminEntry, AuditTail } from './admin-audit.ts'
-import { type ConfiguredKeys, ConfiguredRevocations } from './configured-revocations.ts'
+import { AuditTail } from './admin-audit.ts'
+import { ConfiguredRevocations, type RevocationOptions } from './configured-revocations.ts'
 import { endOf, KEY_KEPT_MS, type KeyRecord, parseKeyRecord } from './key-record.ts'
 import {
   CHANGES_A_PAGE,
@@ -45,17 +45,11 @@ const WRITTEN_A_CALL = 100
 const CAUGHT_UP_AFTER = 1000
 const PRUNE_MS = HOUR_MS
 
-export interface FollowerOptions {
+export interface FollowerOptions extends RevocationOptions {
   /** True in one process of a machine, which deletes the records of keys that ended 30 days ago. */
   readonly prunes: boolean
   /** Called with the error if deleting fails; the next attempt is an hour later. */
   readonly pruneFailed: (error: unknown) => void
-  /** The configuration in force. Without it, the store has no effect on keys of the configuration. */
-  readonly configured?: ConfiguredKeys
-  /** Called with each change that another process made by a command or by the admin API. */
-  readonly changed?: (entry: AdminEntry) => void
-  /** Called with the revocation of a key that the configuration still has: at the start, after a reload and hourly. */
-  readonly inForce?: (revocation: KeyRecord) => void
   /** How long entries of the admin audit are kept; for the process that prunes. */
   readonly keepAuditMs?: number
 }

@@ -3,27 +3,15 @@
 import { type Key, keyOf } from '../catalog/catalog.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { isArray, isObject, type JsonObject, numberOf, parseObject, stringOf } from '../core/json.ts'
-import { type Limits, limitsOfJson } from '../core/limits.ts'
+import { limitsOfJson } from '../core/limits.ts'
+import type { KeyDescription } from '../core/organization-config.ts'
 
-export interface KeyRecord {
-  /** Chosen by the operator; unique in the store. */
-  readonly id: string
-  readonly organization: string
+/** Its id, which the operator chooses, is unique in the store. */
+export interface KeyRecord extends KeyDescription {
   /** Hex of SHA-256 of the key. */
   readonly sha256: string
   /** The beginning of the key: enough to recognize it, and no secret. */
   readonly shown: string
-  /** Globs over public model names; absent = all models of the organization. */
-  readonly models?: readonly string[] | undefined
-  readonly limits?: Limits | undefined
-  /** The values that hold where a request names none, by name. */
-  readonly tags?: Readonly<Record<string, string>> | undefined
-  /** The values that hold whatever a request names, by name. */
-  readonly fixedTags?: Readonly<Record<string, string>> | undefined
-  /** Who goes first where requests wait for providers; absent = `interactive`. */
-  readonly priority?: Key['priority']
-  /** How long its requests wait at most; absent = as long as the queue has it. */
-  readonly maxWaitMs?: number | undefined
   /** Of the record of an organisation: how large its share is where requests wait; absent = 1. */
   readonly weight?: number | undefined
   /** The secret before the last rotation. An earlier one is not accepted any more. */
@@ -34,7 +22,6 @@ export interface KeyRecord {
    */
   readonly revision?: number | undefined
   readonly createdMs: number
-  readonly expiresAtMs?: number | undefined
   readonly revokedMs?: number | undefined
 }
 

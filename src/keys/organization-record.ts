@@ -4,8 +4,7 @@
  * second and put back what Redis loses. An earlier version of weir takes it for a key that cannot be presented.
  */
 
-import type { Limits } from '../core/limits.ts'
-import type { OrganizationConfig } from '../core/organization-config.ts'
+import type { OrganizationConfig, OrganizationDescription } from '../core/organization-config.ts'
 import type { KeyRecord } from './key-record.ts'
 
 /** An id has no colon, so this is never the beginning of a created key's. The script of Redis knows it, too. */
@@ -25,14 +24,6 @@ export function organizationRecordId(id: string): string {
 /** The id of the organisation of a record; undefined for the record of a key. */
 export function organizationIdOf(recordId: string): string | undefined {
   return recordId.startsWith(ORGANIZATION_PREFIX) ? recordId.slice(ORGANIZATION_PREFIX.length) : undefined
-}
-
-export interface OrganizationDescription {
-  readonly id: string
-  readonly models?: readonly string[] | undefined
-  readonly limits?: Limits | undefined
-  readonly weight?: number | undefined
-  readonly disabled: boolean
 }
 
 export function organizationRecord(description: OrganizationDescription, nowMs: number): KeyRecord {

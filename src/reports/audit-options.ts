@@ -37,35 +37,55 @@ export interface AuditOptions {
 
 /** The options, or what is wrong with the flags. */
 export function auditOptions(flags: Given, nowMs: number): AuditOptions | string {
-  const { json, csv, limit, model, outcome, tag } = flags
-  if (json === true && csv === true) return '--json and --csv exclude each other'
-  if (limit !== undefined && !/^\d{1,9}$/.test(String(limit)))
-    return `--limit must be a whole number, not ${quoted(String(limit))}`
+  const { model, outcome, tag } = flags
+  const limit = lineLimit(flags)
+  if (typeof limit === 'string') return limit
   if (outcome !== undefined && !OUTCOMES.some((known) => known === outcome))
     return `--outcome must be one of ${OUTCOMES.join(', ')}, not ${quoted(String(outcome))}`
   if (tag !== undefined && !TAG_PAIRS.test(String(tag)))
     return `--tag must be NAME=VALUE, or several with commas between them, not ${quoted(String(tag))}`
   const query = queryOf(flags, nowMs)
   if (typeof query === 'string') return query
-  const count = Number(limit ?? LIMIT)
   return {
     query,
     model: typeof model === 'string' ? model : undefined,
     outcome: typeof outcome === 'string' ? outcome : undefined,
     tags: tagsByName(typeof tag === 'string' ? tag : ''),
-    limit: count === 0 ? Number.POSITIVE_INFINITY : count,
+    limit,
   }
 }
 
+/** How many of the last lines are printed, Infinity for all of them; or what is wrong with the flags. */
+export function lineLimit({ json, csv, limit }: Given): number | string {
+  if (json === true && csv === true) return '--json and --csv exclude each other'
+  if (limit !== undefined && !/^\d{1,9}$/.test(String(limit)))
+    return `--limit must be a whole number, not ${quoted(String(limit))}`
+  return Number(limit ?? LIMIT) || Number.POSITIVE_INFINITY
+}
+
+/** The times of `--since` and `--until`, undefined for one that is not given; or what is wrong with them. */
+export function timesOf({ since, until }: Given): { readonly sinceMs?: number; readonly untilMs?: number } | string {
+  const times: { sinceMs?: number; untilMs?: number } = {}
+  for (const [name, words] of [
+    ['since', since],
+    ['until', until],
+  ] as const) {
+    if (typeof words !== 'string') continue
+    const ms = instant(words)
+    if (ms === undefined) return `--${name} must be a date (2026-11-01) or an RFC 3339 time, not ${quoted(words)}`
+    times[`${name}Ms`] = ms
+  }
+  return times
+}
+
 function queryOf(flags: Given, nowMs: number): AuditQuery | string {
-  const { org, key, request, since, until } = flags
+  const { org, key, request } = flags
+  const times = timesOf(flags)
+  if (typeof times === 'string') return times
   const today = nowMs - (nowMs % DAY_MS)
-  const sinceMs = typeof since === 'string' ? instant(since) : request === undefined ? today : 0
+  const { sinceMs = request === undefined ? today : 0 } = times
   // Includes requests that end in this millisecond; a time in the future is allowed.
-  const untilMs = typeof until === 'string' ? instant(until) : Math.max(nowMs, sinceMs ?? 0) + DAY_MS
-  const form = 'a date (2026-11-01) or an RFC 3339 time'
-  if (sinceMs === undefined) return `--since must be ${form}, not ${quoted(String(since))}`
-  if (untilMs === undefined) return `--until must be ${form}, not ${quoted(String(until))}`
+  const { untilMs = Math.max(nowMs, sinceMs) + DAY_MS } = times
   if (untilMs <= sinceMs) return '--until must be after --since'
   return {
     sinceMs,

@@ -227,7 +227,7 @@ interface HeldOverrides extends LimitOverrides {
 async function overridesFor(config: Config, key: Key, remarks: Set<string>): Promise<HeldOverrides | undefined> {
   const { id, budgets, limits } = key.organization
   if (budgets === undefined && limits.spend === undefined) return undefined
-  try {
+  return await orRemark<HeldOverrides | undefined>(remarks, undefined, async () => {
     const record = await withLedger(openKeyStore, config, (store) => store.get(budgetsRecordId(id)))
     const changes = inForceAt(budgetChangesOf(record), Date.now())
     return {
@@ -236,10 +236,17 @@ async function overridesFor(config: Config, key: Key, remarks: Set<string>): Pro
       limitsOf: (_, name, value, limits) => limitsWith(changes, { name, value }, limits, Date.now()),
       ownLimits: (_, limits) => ownLimitsWith(record, limits),
     }
+  })
+}
+
+/** What is read of the ledger; if it cannot be read, `otherwise` with a remark that says why. */
+async function orRemark<T>(remarks: Set<string>, otherwise: T, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read()
   } catch (error) {
     if (!(error instanceof LedgerProblem)) throw error
     remarks.add(error.message)
-    return undefined
+    return otherwise
   }
 }
 
@@ -275,14 +282,10 @@ async function findKey(catalog: Catalog, config: Config, id: string, remarks: Se
 
 /** Whether a command revoked a key of the configuration. */
 async function isRevokedByCommand(config: Config, key: Key, remarks: Set<string>): Promise<boolean> {
-  try {
+  return await orRemark(remarks, false, async () => {
     const revocations = await withLedger(openKeyStore, config, (store) => store.revocations([key.id]))
     return revocations.get(key.id)?.organization === key.organization.id
-  } catch (error) {
-    if (!(error instanceof LedgerProblem)) throw error
-    remarks.add(error.message)
-    return false
-  }
+  })
 }
 
 /**

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
-import { type KeyDescription, patchKey, readKey } from '../../src/config/key-input.ts'
+import { patchKey, readKey } from '../../src/config/key-input.ts'
 import { KeyProblem } from '../../src/core/key-problem.ts'
+import type { KeyDescription } from '../../src/core/organization-config.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 22)
 
