@@ -89,8 +89,7 @@ export function unanswered({ file, dataDir }: Place): GatewayProblem {
   return new GatewayProblem(accessProblem(dataDir) ?? none)
 }
 
-/** The file of the flag `--config`. */
-export async function fileOf(flag: string | boolean | undefined): Promise<string> {
+async function fileOf(flag: string | boolean | undefined): Promise<string> {
   return await configFile(typeof flag === 'string' ? flag : undefined)
 }
 

@@ -144,7 +144,7 @@ export function graceMs(words: string): number | undefined {
 }
 
 /** Milliseconds of `90s`, `10m`, `24h` or `7d`; undefined for anything else. */
-export function durationMs(words: string): number | undefined {
+function durationMs(words: string): number | undefined {
   const [, count, unit = ''] = /^(\d{1,5})([dhms])$/.exec(words) ?? []
   return count === undefined ? undefined : Number(count) * (UNITS_MS[unit] ?? 0)
 }

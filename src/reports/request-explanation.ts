@@ -239,7 +239,7 @@ async function overridesFor(config: Config, key: Key, remarks: Set<string>): Pro
   })
 }
 
-/** What is read of the ledger; if it cannot be read, `otherwise` with a remark that says why. */
+/** What is read of the ledger; if it cannot be read, `otherwise` with the reason as a remark. */
 async function orRemark<T>(remarks: Set<string>, otherwise: T, read: () => Promise<T>): Promise<T> {
   try {
     return await read()
