@@ -20,7 +20,8 @@ import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
-import { stoppedReader } from '../../src/providers/openai/responses-request.ts'
+import { responsesReader } from '../../src/providers/openai/responses-request.ts'
+import { stoppedReader } from '../../src/providers/openai/stop-decoder.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { openaiResponses } from '../providers/openai/dialect.ts'
 import { Encoding } from '../support/encoding.ts'
@@ -292,7 +293,7 @@ hostile.push(
   },
   {
     name: 'openai-responses: texts that begin stop sequences',
-    provider: { ...openaiResponses, ...stoppedReader(STOP) },
+    provider: { ...openaiResponses, ...stoppedReader(responsesReader, STOP) },
     stream: (bytes) => each(bytes / 4, () => responsesEvent('output_text.delta', '"delta":"aaaa"')) + responsesEnd(''),
   },
   { name: 'empty lines', provider: openai, stream: (bytes) => '\n'.repeat(bytes) },

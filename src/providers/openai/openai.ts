@@ -10,7 +10,7 @@ import { SseFramer } from '../../wire/frames.ts'
 import { reportedError } from '../error-response.ts'
 import { learn, type RequestApi, type TargetForms } from '../learned-form.ts'
 import { deployedIds, listedIds } from '../listed-models.ts'
-import type { EmbeddingMaker, Provider, Target } from '../provider.ts'
+import type { AnswerReader, EmbeddingMaker, Provider, Target } from '../provider.ts'
 import { withoutRejectedSampling } from '../rejected-sampling.ts'
 import { sentEffort } from './effort.ts'
 import {
@@ -28,14 +28,19 @@ import { chatRequest } from './request.ts'
 import { needsResponses } from './responses-form.ts'
 import { OUTPUT_TOKENS_MIN, responsesRequest } from './responses-request.ts'
 import { azureForms, lessonOf, openaiForms, type ServerForm } from './server-form.ts'
+import { keptStop, stoppedReader } from './stop-decoder.ts'
 
 type Forms = Pick<TargetForms<ServerForm>, 'of'>
 
 const chatApi = (forms: Forms) => ({
   request: (request: ChatRequest, target: Target) => {
     const form = forms.of(target)
-    const write = (kept: ChatRequest) =>
-      needsResponses(kept, form) ? responsesRequest(kept, form) : chatRequest(kept, form)
+    const write = (kept: ChatRequest) => {
+      if (needsResponses(kept, form)) return responsesRequest(kept, form)
+      const stop = form.rejectsStop === true ? keptStop(kept) : undefined
+      const sent = chatRequest(kept, form)
+      return stop === undefined ? sent : { ...sent, reader: stoppedReader(chatReader, stop) }
+    }
     // A model that does not think takes what it else rejects.
     return sentEffort(request, form) === 'none' ? write(request) : withoutRejectedSampling(request, form, write)
   },
@@ -64,6 +69,15 @@ const azureApi: RequestApi<ServerForm> = (forms) => ({
   },
 })
 
+const chatReader: AnswerReader = {
+  streamType: 'text/event-stream',
+  framer: (shortcut) => new SseFramer(shortcut),
+  decoder: () => new OpenaiDecoder(),
+  events: openaiEvents,
+  plain: openaiPlain,
+  responseError: openaiResponseError,
+}
+
 const embeddings = (addressOf: (target: Target, path: string) => ProviderAddress): EmbeddingMaker => ({
   request: (embedding, target) => ({ ...addressOf(target, '/embeddings'), body: embedding.body(target.model) }),
   usage: embeddingUsage,
@@ -73,12 +87,7 @@ export const openai: Provider = {
   ...openaiApi(openaiForms),
   learn: (rejection) => learn({ provider: openai, forms: openaiForms, api: openaiApi, lessonOf }, rejection),
   reportedUsage: (target) => openaiForms.reportedUsage(target),
-  streamType: 'text/event-stream',
-  framer: (shortcut) => new SseFramer(shortcut),
-  decoder: () => new OpenaiDecoder(),
-  events: openaiEvents,
-  plain: openaiPlain,
-  responseError: openaiResponseError,
+  ...chatReader,
   images: openaiImages,
   embeddings: embeddings(openaiAddress),
   probe: openaiModels,

@@ -73,7 +73,7 @@ function settings(request: ChatRequest, form: ServerForm, cache: CacheMark | und
   const { sampling, hints, maxOutputTokens, stream } = request
   let text =
     member(form.limitName, maxOutputTokens) +
-    jsonMember('stop', stopSequences(request.stop, { isClaude: false })) +
+    jsonMember('stop', form.rejectsStop === true ? undefined : stopSequences(request.stop, { isClaude: false })) +
     member('temperature', sampling.temperature) +
     member('top_p', sampling.topP) +
     member('frequency_penalty', sampling.frequencyPenalty) +

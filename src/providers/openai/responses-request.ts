@@ -8,13 +8,11 @@ import type { CacheMark } from '../../core/entry-marks.ts'
 import { isArray, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import type { OwnFields } from '../../core/own-fields.ts'
-import { ProviderError } from '../../core/provider-error.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import { jsonMember, member } from '../json-members.ts'
 import { marksInOrder } from '../mark-order.ts'
 import type { AnswerReader, UpstreamRequest } from '../provider.ts'
-import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { ignoredEffort, responsesEffort } from './effort.ts'
 import { openaiResponseError } from './error.ts'
@@ -23,15 +21,12 @@ import { responsesPlain } from './responses-answer.ts'
 import { ResponsesBodyWriter } from './responses-body.ts'
 import { ResponsesDecoder, responsesEvents } from './responses-events.ts'
 import type { ServerForm } from './server-form.ts'
-import { StopDecoder, stoppedEvents } from './stop-decoder.ts'
+import { keptStop, stoppedReader } from './stop-decoder.ts'
 
 /** Around an entry, and around all of them, in bytes. */
 const AROUND_ENTRY = 24
 const AROUND_ALL = 512
 const NO_NAMES: ReadonlySet<string> = new Set()
-/** weir looks for each stop sequence in each piece of a text. Chat Completions takes four. */
-const STOP_SEQUENCES_MAX = 64
-const STOP_CHARS_MAX = 1024
 /** "Expected a value >= 16". */
 export const OUTPUT_TOKENS_MIN = 16
 
@@ -69,18 +64,13 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
     body: json.take(),
     toolNames: names.restore,
     ignored: ignoredOf(request, form),
-    reader: own !== undefined ? passingResponsesReader : stop === undefined ? responsesReader : stoppedReader(stop),
+    reader:
+      own !== undefined
+        ? passingResponsesReader
+        : stop === undefined
+          ? responsesReader
+          : stoppedReader(responsesReader, stop),
   }
-}
-
-function keptStop(request: ChatRequest): readonly string[] | undefined {
-  const stop = stopSequences(request.stop, { isClaude: false })
-  if (stop === undefined || (stop.length <= STOP_SEQUENCES_MAX && stop.every(({ length }) => length <= STOP_CHARS_MAX)))
-    return stop
-  const most = `${STOP_SEQUENCES_MAX} stop sequences of ${STOP_CHARS_MAX} characters`
-  throw new ProviderError('rejected', `Too many or too long stop sequences: this model takes ${most}.`, {
-    unsent: true,
-  })
 }
 
 function thoughtsOf({ thoughts }: ChatRequest): EntryThoughts | undefined {
@@ -184,15 +174,4 @@ const passingResponsesReader: AnswerReader = {
   decoder: () => new ResponsesDecoder(true),
   events: (body) => responsesEvents(body, true),
   plain: undefined,
-}
-
-/** The API has no stop sequences. Each text is looked at, so no frame is copied unread. */
-export function stoppedReader(stop: readonly string[]): AnswerReader {
-  return {
-    ...responsesReader,
-    framer: () => new SseFramer(undefined, 'repeat'),
-    decoder: () => new StopDecoder(new ResponsesDecoder(), stop),
-    events: (body) => stoppedEvents(responsesEvents(body), stop),
-    plain: undefined,
-  }
 }

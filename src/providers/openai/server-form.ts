@@ -50,6 +50,8 @@ export interface ServerForm extends ProviderAddress, ApiNeeds, EffortForm, ToolF
   readonly takesThoughts: boolean
   /** By Chat Completions, a tool may take a text. */
   readonly takesFreeTools: boolean
+  /** By Chat Completions, its model takes no stop sequences: weir ends the text itself. */
+  readonly rejectsStop?: boolean | undefined
   /** Without them a server may not report usage, which weir then estimates. */
   readonly takesStreamOptions: boolean
   /** The JSON of a request up to its messages. */
@@ -104,6 +106,8 @@ function isMoonshot(baseUrl: string): boolean {
 
 /** "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead." */
 const rejectsLimit = rejecting("'max_tokens' is not supported[^]*'max_completion_tokens'")
+/** "Unsupported parameter: 'stop' is not supported with this model." */
+const rejectsStop = rejecting('stop')
 /** "Unrecognized request argument supplied: stream_options", and other servers in their own words. */
 const rejectsOptions = rejecting('stream_options(?:\\.include_usage)?')
 /** "The `reasoning_content` in the thinking mode must be passed back to the API." */
@@ -133,6 +137,7 @@ export function lessonOf({ error, request }: Rejection, form: ServerForm): Lesso
   if (tools !== undefined) return tools
   const sampling = samplingLesson(error, request)
   if (sampling !== undefined) return sampling
+  if (request.stop.length > 0 && rejectsStop(error) && UNKNOWN_FIELD.test(error.message)) return NO_STOP
   const effort = effortLessonOf(error, request, form)
   if (effort !== undefined && !missesThoughts(error)) return effort
   const lesson = missesThoughts(error) ? THOUGHTS : rejectsSignature(error) ? SIGNATURES : undefined
@@ -168,6 +173,7 @@ function responsesLesson(error: ProviderError): Lesson<ServerForm> | undefined {
 
 const API = makeLesson<ServerForm>('api', { takesResponsesAlone: true }, /v1\/responses/gi, 0)
 const API_WITH_TOOLS = makeLesson<ServerForm>('api with tools', { takesToolsByResponses: true }, /v1\/responses/gi, 0)
+const NO_STOP = makeLesson<ServerForm>('stop', { rejectsStop: true }, /"stop"/gi, 1)
 const NO_THOUGHTS = makeLesson<ServerForm>('include', { sendsThoughts: false }, /encrypted[_ ]content/gi, 1)
 const NO_PADDING = makeLesson<ServerForm>(
   'stream_options.include_obfuscation',
@@ -197,6 +203,7 @@ const LESSONS: readonly Lesson<ServerForm>[] = [
   SIGNATURES,
   API,
   API_WITH_TOOLS,
+  NO_STOP,
   NO_THOUGHTS,
   NO_PADDING,
   ...REASONING_LESSONS,

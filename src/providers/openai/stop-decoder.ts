@@ -1,11 +1,14 @@
 /**
- * Stop sequences for an API that has none: the answer's text ends before the first of them, which may be split over
+ * Stop sequences for an API, or a model, that takes none: the answer's text ends before the first of them, which may be split over
  * several events.
  */
 
+import type { ChatRequest } from '../../core/chat-request.ts'
 import type { StreamEvent } from '../../core/event.ts'
 import type { JsonObject } from '../../core/json.ts'
-import type { StreamDecoder } from '../provider.ts'
+import { ProviderError } from '../../core/provider-error.ts'
+import type { AnswerReader, StreamDecoder } from '../provider.ts'
+import { stopSequences } from '../stop-sequences.ts'
 
 /** Passes events on until a stop sequence. */
 class StopFilter {
@@ -74,7 +77,7 @@ class StopFilter {
 }
 
 /** A whole answer up to its first stop sequence. The provider has written all of it: its usage stays. */
-export function stoppedEvents(events: readonly StreamEvent[], stop: readonly string[]): readonly StreamEvent[] {
+function stoppedEvents(events: readonly StreamEvent[], stop: readonly string[]): readonly StreamEvent[] {
   const filter = new StopFilter(stop)
   const passed = filter.filter(events)
   if (!filter.isStopped) return passed
@@ -82,7 +85,33 @@ export function stoppedEvents(events: readonly StreamEvent[], stop: readonly str
   return [...passed.slice(0, -1), ...usage, { type: 'end' }]
 }
 
-export class StopDecoder implements StreamDecoder {
+/** Reads answers up to the first stop sequence. Each text is looked at, so no frame is copied unread. */
+export function stoppedReader(reader: AnswerReader, stop: readonly string[]): AnswerReader {
+  return {
+    ...reader,
+    framer: () => reader.framer(),
+    decoder: () => new StopDecoder(reader.decoder(), stop),
+    events: (body) => stoppedEvents(reader.events(body), stop),
+    plain: undefined,
+  }
+}
+
+/** Those that weir looks for itself. Throws `ProviderError` `rejected` with `unsent` for too many of them. */
+export function keptStop(request: ChatRequest): readonly string[] | undefined {
+  const stop = stopSequences(request.stop, { isClaude: false })
+  if (stop === undefined || (stop.length <= STOP_SEQUENCES_MAX && stop.every(({ length }) => length <= STOP_CHARS_MAX)))
+    return stop
+  const most = `${STOP_SEQUENCES_MAX} stop sequences of ${STOP_CHARS_MAX} characters`
+  throw new ProviderError('rejected', `Too many or too long stop sequences: this model takes ${most}.`, {
+    unsent: true,
+  })
+}
+
+/** weir looks for each stop sequence in each piece of a text. Chat Completions takes four. */
+const STOP_SEQUENCES_MAX = 64
+const STOP_CHARS_MAX = 1024
+
+class StopDecoder implements StreamDecoder {
   private readonly filter: StopFilter
 
   constructor(
