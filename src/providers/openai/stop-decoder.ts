@@ -1,6 +1,6 @@
 /**
- * Stop sequences for an API, or a model, that takes none: the answer's text ends before the first of them, which may be split over
- * several events.
+ * Stop sequences for an API, or a model, that takes none: the answer's text ends before the first of them, which may be
+ * split over several events.
  */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
