@@ -8,7 +8,7 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Account, Ledger, Reservation } from '../../src/ledger/ledger.ts'
+import type { Account, Hold, Ledger, Reservation } from '../../src/ledger/ledger.ts'
 import { RedisAuditLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
@@ -53,22 +53,32 @@ test('law: random requests of both versions are charged once each, also over a l
   await using server = await RedisServer.start()
   const ledgers = await nodes(server)
   const account = accountOf(spend({ total: 1e9 }), { tokensPerMinute: 1e6 })
-  // The earlier version knows no budgets.
-  const counted = { ...account, budgets: [{ name: 'person', value: 'ann', limits: spend({ day: 1e9 }) }] }
-  const running: { readonly ledger: Ledger; readonly reservation: Reservation }[] = []
+  // The earlier version knows no budgets, and no requests that go on to a candidate under other budgets.
+  const counted = ['dear', 'cheap'].map((value) => ({
+    ...account,
+    budgets: [{ name: 'model', value, limits: spend({ day: 1e9 }) }],
+  }))
+  const running: { readonly ledger: Ledger; readonly hold: Hold; reservation: Reservation; turn: number }[] = []
   const charged = new Map<string, number>()
-  let ofBudget = 0
+  const ofBudgets = [0, 0]
+  const countedIn = (turn: number) => counted[turn % 2] ?? account
   const client = server.client()
   for (let step = 0; step < 600; step++) {
     if (running.length < 20 && random.oneIn(2)) {
       const ledger = random.pick(ledgers)
-      const own = ledger === ledgers[1] ? counted : account
-      running.push({ ledger, reservation: await ledger.reserve(own, holdOf(100 + random.below(400))) })
+      const own = ledger === ledgers[1] ? countedIn(0) : account
+      const hold = holdOf(100 + random.below(400))
+      running.push({ ledger, hold, reservation: await ledger.reserve(own, hold), turn: 0 })
       continue
     }
     const [one] = running.splice(random.below(running.length), 1)
     if (one === undefined) continue
     const cost = random.below(500)
+    while (one.ledger === ledgers[1] && random.oneIn(3)) {
+      one.turn += 1
+      const hold = { ...one.hold, turn: one.turn }
+      one.reservation = await one.ledger.reserve(countedIn(one.turn), hold, one.reservation)
+    }
     if (random.oneIn(3)) {
       const amounts = (costMicroUsd: number) => ({ inputTokens: 1, outputTokens: 1, costMicroUsd })
       // One that was lost with the data cannot grow; it is charged all the same.
@@ -77,24 +87,31 @@ test('law: random requests of both versions are charged once each, also over a l
     }
     await one.ledger.settle(one.reservation, chargeOf(cost))
     charged.set(one.reservation.id, cost)
-    if (one.ledger === ledgers[1]) ofBudget += cost
+    if (one.ledger === ledgers[1]) ofBudgets[one.turn % 2] = (ofBudgets[one.turn % 2] ?? 0) + cost
     if (step === 300) {
       await until(async () => (await totals(server, account)).live === running.length)
       await client.flushall()
     }
   }
-  for (const { ledger, reservation } of running) {
+  for (const { ledger, reservation, turn } of running) {
     await ledger.settle(reservation, chargeOf(10))
     charged.set(reservation.id, 10)
-    if (ledger === ledgers[1]) ofBudget += 10
+    if (ledger === ledgers[1]) ofBudgets[turn % 2] = (ofBudgets[turn % 2] ?? 0) + 10
   }
   const spent = [...charged.values()].reduce((sum, cost) => sum + cost, 0)
   await until(
     async () => (await totals(server, account)).live === 0 && ledgers.every((one) => one.health().pending === 0),
   )
   expect([seed, await totals(server, account)]).toEqual([seed, { spent, held: 0, live: 0 }])
-  const { budgets: [counter] = [] } = await new RedisStore(client, client).figures(counted)
-  expect([seed, counter?.usage.live, counter?.usage.total]).toMatchObject([seed, 0, { spent: ofBudget, held: 0 }])
+  for (const [i, own] of counted.entries()) {
+    const { budgets: [counter] = [] } = await new RedisStore(client, client).figures(own)
+    expect([seed, i, counter?.usage.live, counter?.usage.total]).toMatchObject([
+      seed,
+      i,
+      0,
+      { spent: ofBudgets[i], held: 0 },
+    ])
+  }
   // Rows of before the loss are in the outboxes of their nodes alone.
   for (const [id, cost] of await audited(server, account))
     expect([seed, id, cost]).toEqual([seed, id, charged.get(id) ?? -1])
