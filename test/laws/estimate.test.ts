@@ -224,7 +224,7 @@ const TIMES: Readonly<Record<string, number>> = {
 
 describe('a text is estimated at a third of its tokens at least, wherever it is', () => {
   for (const [name, layout] of Object.entries(LAYOUTS)) {
-    property(name, 12, (random) => {
+    property(name, 8, (random) => {
       const text = randomText(random)
       const real = tokensOf(text) * (TIMES[name] ?? 1)
       const estimated = estimateInput(layout(text, random))
@@ -321,7 +321,7 @@ function outputOf(texts: readonly string[], pieces: readonly string[], how: 'dec
   return meter.count(true).usage.output
 }
 
-property('an answer is the same figure whole, in pieces, and copied', 300, (random) => {
+property('an answer is the same figure whole, in pieces, and copied', 100, (random) => {
   const text = randomText(random).repeat(random.chance(0.1) ? 60 : 1)
   const json = JSON.stringify({ text: randomText(random) })
   const whole = outputOf([text], [json], 'decoded')
