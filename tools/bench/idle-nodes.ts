@@ -6,6 +6,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Redis } from 'ioredis'
 import { newRequestId } from '../../src/core/request-id.ts'
 import { noCharge } from '../../src/ledger/ledger.ts'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
@@ -20,6 +21,8 @@ const A_COMMIT = 1000
 const HOUR_MS = 3_600_000
 /** Until all know each other, and compare what nobody uses in turns. */
 const SETTLE_MS = 150_000
+/** A node that gives something back does not pause for longer. */
+const GIVEN_MS = 20_000
 /** Some things are done once a minute. */
 const MEASURED_MS = 60_000
 const CHARGE = { ...noCharge('completed'), inputTokens: 10, outputTokens: 10, costMicroUsd: 10, model: 'm' }
@@ -50,8 +53,20 @@ async function costOf(count: number, { idleSeconds }: Plan): Promise<number> {
     const own = { ledger: { redis: redis.url }, node_name: `node-${i}`, data_dir: folder, organizations: configured }
     nodes.use(await Gateway.start({ providers: { up: 'http://127.0.0.1:9/v1' }, config: own }))
   }
+  await given(redis)
   await Bun.sleep(SETTLE_MS)
   return ((await measured()) - alone) / NODES
+}
+
+/** Until every node has given to Redis what its log has. */
+async function given(redis: RedisServer): Promise<void> {
+  const client = new Redis(redis.url)
+  const rows = async () => Number(/cmdstat_xadd:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0)
+  for (let before = -1, now = await rows(); now > before; ) {
+    await Bun.sleep(GIVEN_MS)
+    ;[before, now] = [now, await rows()]
+  }
+  client.disconnect()
 }
 
 /** The log of a node that has served a request of each organisation; a node gives them to Redis when it starts. */

@@ -12,6 +12,9 @@ type Client = RedisClient
 
 /** For all organisations together; docs/operating.md names it. An entry takes 85 to 250 bytes. */
 const AUDIT_BYTES_MAX = 1024 * 1024 * 1024
+/** No entry with all of its tags, and no stream besides its entries, takes more: most are far from the limit. */
+const ENTRY_BYTES_MAX = 2000
+const STREAM_BYTES_MAX = 4000
 /** Streams that are read at once. */
 const AT_ONCE = 200
 
@@ -39,7 +42,11 @@ export class AuditRetention {
       await this.each(names, (name) => this.repeated(name, 'MINID', now - this.keepMs))
       this.trimmedMs = now
     }
-    const streams = (await this.each(names, (name) => this.look(name))).filter((stream) => stream !== undefined)
+    const counted = await this.each(names, async (name) => ({ name, entries: await this.client.xlen(name) }))
+    const found = counted.filter(({ entries }) => entries > 0)
+    const bytesAtMost = found.reduce((sum, { entries }) => sum + STREAM_BYTES_MAX + entries * ENTRY_BYTES_MAX, 0)
+    if (bytesAtMost <= this.bytesMax) return
+    const streams = await this.each(found, (one) => this.measure(one))
     const most = levelOf(
       streams.map(({ bytes }) => bytes),
       this.bytesMax,
@@ -50,11 +57,8 @@ export class AuditRetention {
     )
   }
 
-  private async look(name: string): Promise<Stream | undefined> {
-    const entries = await this.client.xlen(name)
-    if (entries === 0) return undefined
-    const bytes = await this.client.memory('USAGE', name)
-    return { name, entries, bytes: bytes ?? 0 }
+  private async measure({ name, entries }: Omit<Stream, 'bytes'>): Promise<Stream> {
+    return { name, entries, bytes: (await this.client.memory('USAGE', name)) ?? 0 }
   }
 
   private async repeated(name: string, how: 'MINID' | 'MAXLEN', threshold: number): Promise<void> {
