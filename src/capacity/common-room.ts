@@ -77,10 +77,10 @@ const TURNS_KEPT_MS = 10_000
  * what the provider takes. One that follows at a lower share shows that even that was too much. `BURST_SHARE`: while
  * less comes back, no more of the limit gathers for a burst.
  */
-const REFUSED_SHARE = 0.85
+const REFUSED_SHARE = 0.8
 const REFUSED_MS = 2000
 const SHARE_MIN = 0.05
-const REGROWTH = 0.000_004
+const REGROWTH = 0.000_003
 const NEAR_REGROWTH = 0.000_000_4
 const NEAR = 0.03
 const BURST_SHARE = 0.01

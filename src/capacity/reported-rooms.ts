@@ -22,13 +22,13 @@ export interface ScarceRoom extends TargetRef {
 /** Without another report a limit is forgotten after this time: its bucket is full again long before. */
 const SCARCE_MS = 20_000
 /** After a 429 that does not report what is left: what comes back is the whole limit again after nearly this time. */
-const REFUSED_MS = 300_000
+const REFUSED_MS = 400_000
 /** Of each limit a process reports to the common room at most this often. */
 const REPORT_MS = 20
 /** Left to requests that the provider has not yet counted. */
 const RESERVE_SHARE = 0.02
 /** Of the limit, after such a 429: the provider gets so far ahead that the next few requests do not meet it empty. */
-const PAUSE_SHARE = 0.01
+const PAUSE_SHARE = 0.02
 /** No report closes a target for longer. */
 const CLOSED_MS_MAX = 60_000
 /** How far the reset of a bucket that refills evenly may be from what is missing in it. */

@@ -154,9 +154,12 @@ describe('ten nodes', () => {
     stage.fleet.close()
   })
 
-  test('learn from 429s alone how much of a quota is theirs', async () => {
+  test.each([
+    ['a constant share', () => 0.4],
+    ['a share that swings', (ms: number) => 0.45 + 0.15 * Math.sin((2 * Math.PI * ms) / 120_000)],
+  ])('learn from 429s alone how much of a quota is theirs: others use %s', async (_, others) => {
     const time = new VirtualTime()
-    const providers = { silent: new QuotaProvider(time, 600, 'silent', () => 0.4) }
+    const providers = { silent: new QuotaProvider(time, 600, 'silent', others) }
     const stage = new Stage(100, providers, time)
     stage.demand(0.8)
     await time.run(MINUTE_MS)
