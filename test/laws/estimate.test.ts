@@ -224,7 +224,7 @@ const TIMES: Readonly<Record<string, number>> = {
 
 describe('a text is estimated at a third of its tokens at least, wherever it is', () => {
   for (const [name, layout] of Object.entries(LAYOUTS)) {
-    property(name, 8, (random) => {
+    property(name, 12, (random) => {
       const text = randomText(random)
       const real = tokensOf(text) * (TIMES[name] ?? 1)
       const estimated = estimateInput(layout(text, random))
