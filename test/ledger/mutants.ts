@@ -154,7 +154,7 @@ export const luaMutants: readonly Mutant[] = [
   [RESERVE, 'reservations[id], changed[key] = reservation, scopes', 'changed[key] = scopes'],
   [SETTLE, 'reservations[id], changed[key] = ended(IS_SETTLED), scopes', 'changed[key] = scopes'],
   [SETTLE, 'admitted, held = reservation[ADMITTED], reservation[RESERVED]', 'held = reservation[RESERVED]'],
-  [CANCEL, 'bury(id, IS_CANCELLED)\n  return', 'return'],
+  [CANCEL, 'bury(id, IS_CANCELLED, turn)\n  return', 'return'],
   [CANCEL, 'free(reservation, scopes, used, limits)', 'free(reservation, scopes, { 0, 0, 0 }, limits)'],
   [CANCEL, 'if charge.cost > 0 then count_reservation', 'if false then count_reservation'],
   [CANCEL, 'used[REQUESTS] = 0', ''],
@@ -314,7 +314,7 @@ export const nodeMutants: readonly Mutant[] = [
   [DELIVERY, 'if (!pending.wasSent) return await this.settle(pending, true)', "return 'settled'"],
   [RESTORATION, 'await this.renew(organization, mine)', 'await this.enter(organization, asked)'],
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
-  [COUNTER_SPEND, 'else known.push(one)', ''],
+  [COUNTER_SPEND, 'charged.getOrInsert(counter, []).push(', 'charged.set(counter, []).get(counter)?.push('],
   [COUNTER_SPEND, 'if (account.budgets === undefined || isOpen(id)) return new Map()', 'return new Map()'],
   [
     DELIVERY,
