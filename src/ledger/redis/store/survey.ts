@@ -38,6 +38,8 @@ export async function survey(
 export async function overdue(redis: Redis | Cluster, organizations: readonly string[]): Promise<readonly string[]> {
   return await inParts(redis, organizations, async (some) => {
     const keys = ['deadlines', 'ends'].flatMap((key) => some.map((organization) => redisKey(organization, key)))
+    // An idle organisation has neither, and a script takes a copy of each name.
+    if ((await redis.exists(keys)) === 0) return []
     const places = await OVERDUE.call(redis, keys, [])
     if (!Array.isArray(places)) throw new Error('Unexpected reply from the search for overdue reservations.')
     return places.flatMap((place) => some[Number(place) - 1] ?? [])
