@@ -28,6 +28,8 @@ interface CounterFilter {
   readonly value?: string | undefined
   /** Words that the organisation, the budget or the value has, in any letters. */
   readonly search?: string | undefined
+  /** Only limits that refuse: there may be 10,000 counters of each organisation, and few of them do. */
+  readonly isRefusing?: true
 }
 
 /** One limit of a counter. `key` is null. */
@@ -58,7 +60,8 @@ export async function counterUsagesOf(config: Config, filter: CounterFilter): Pr
     for (const organization of organizations) {
       const own = changes.get(organization.id) ?? { raises: [], resets: [] }
       const counters = await countersOf(reader, organization, filter, own)
-      found.push(...(await usagesOf(reader, organization, counters, own)))
+      const usages = await usagesOf(reader, organization, counters, own)
+      found.push(...(filter.isRefusing === true ? usages.filter(({ isRefusing }) => isRefusing) : usages))
     }
     return found.sort((a, b) => Number(b.isRefusing) - Number(a.isRefusing) || fullness(b) - fullness(a))
   })

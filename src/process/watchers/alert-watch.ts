@@ -308,7 +308,7 @@ export class AlertWatch {
   /** The thresholds of counters are known by their crossings. */
   private async readCounters(): Promise<void> {
     const startMs = performance.now()
-    this.counters = (await counterUsagesOf(this.config, {})).filter(({ isRefusing }) => isRefusing)
+    this.counters = await counterUsagesOf(this.config, { isRefusing: true })
     const endMs = performance.now()
     this.countersRestMs = endMs + pauseAfterReading(endMs - startMs)
     this.countersDueMs = Math.max(endMs + SPEND_MS, this.countersRestMs)
