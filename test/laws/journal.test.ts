@@ -36,7 +36,7 @@ import {
 import { type Account, noCharge } from '../../src/ledger/ledger.ts'
 import { Random, randomSeed } from '../ledger/random.ts'
 
-const HISTORIES = Number(process.env['WEIR_JOURNAL_HISTORIES'] ?? 8)
+const HISTORIES = Number(process.env['WEIR_JOURNAL_HISTORIES'] ?? 6)
 const STEPS = 120
 const ROTATE_BYTES = 2500
 const SECTOR = 64
@@ -363,4 +363,4 @@ test('a crash at any step, of the process or of the machine, loses nothing that 
     }
   }
   console.log(`${checked} crashes`)
-})
+}, 900_000)
