@@ -1,13 +1,25 @@
-/** A fleet of three nodes as docs/operating.md runs it: started, reloaded, rolled out, drained and moved under load. */
+/**
+ * A fleet of three nodes as docs/operating.md runs it, with the limits and the queue of docs/routing.md: started,
+ * reloaded, rolled out, drained and moved under load.
+ */
 
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
+import { parse } from 'yaml'
 import { isArray, isObject, objectOf } from '../../src/core/json.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { RedisServer } from '../support/redis.ts'
 import { chatBody, json } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
 import { KEY, PROGRAM, until, Weir } from './weir.ts'
+
+/** A page of the manual. */
+function page(name: string): Promise<string> {
+  return Bun.file(join(import.meta.dir, '../../docs', name)).text()
+}
+
+const LIMITED: unknown = parse(/## Limits of providers.*?```yaml\n(.*?)```/s.exec(await page('routing.md'))?.[1] ?? '')
+const { limits } = objectOf(objectOf(objectOf(LIMITED)?.['providers'])?.['openai']) ?? {}
 
 function config(name: string, redis: string, url: string, models: readonly string[]): string {
   return JSON.stringify({
@@ -18,8 +30,13 @@ function config(name: string, redis: string, url: string, models: readonly strin
     ledger: { redis },
     data_dir: './data',
     compaction: { keys: [Buffer.alloc(32, 1).toString('base64')] },
-    providers: { up: { dialect: 'openai', base_url: url, api_key: 'k' } },
-    models: models.map((model) => ({ name: model, targets: [{ provider: 'up', model }] })),
+    providers: { up: { dialect: 'openai', base_url: url, api_key: 'k', limits } },
+    models: models.map((model) => ({
+      name: model,
+      targets: [{ provider: 'up', model }],
+      price: { input: 1, output: 1 },
+    })),
+    queue: objectOf(LIMITED)?.['queue'],
     organizations: [{ id: 'acme', keys: [{ id: 'k', key: KEY }] }],
   })
 }
@@ -86,9 +103,9 @@ async function rollOut(node: Weir): Promise<void> {
 
 test('a fleet is started, reloaded, rolled out, drained and moved, and no request fails', async () => {
   // The commands of the page.
-  const page = await Bun.file(join(import.meta.dir, '../../docs/operating.md')).text()
+  const manual = await page('operating.md')
   for (const words of ['weir nodes reload --all', 'weir nodes drain gateway-2', 'weir nodes', 'weir audit --request'])
-    expect(page).toContain(words)
+    expect(manual).toContain(words)
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
   let release = () => {}
@@ -112,6 +129,18 @@ test('a fleet is started, reloaded, rolled out, drained and moved, and no reques
   expect((await run(third, 'weir nodes')).match(/^gateway-[123] .*ready/gm)).toHaveLength(3)
   const balancer = new Balancer([first, second, third])
   await balancer.served(3)
+  // The limits hold over all nodes, and each shows what is left of them.
+  const explained = await run(second, 'weir explain --key k --model m')
+  for (const words of [
+    'limit up/requests 5000 a minute',
+    'limit up/concurrent_requests 300',
+    'waits for up to 30000 ms',
+  ])
+    expect(explained).toContain(words)
+  for (const node of [first, second, third]) {
+    const left = /^weir_target_room_ratio\{target="up",unit="spend.month"\} (0\.9|1$)/m
+    await until(async () => left.test(await (await fetch(`${node.admin}/metrics`)).text()))
+  }
 
   // Reload: the new file on every node, then one command on one of them.
   for (const [i, node] of [first, second, third].entries())
