@@ -21,7 +21,10 @@ import { WorkerMessages } from './worker-messages.ts'
 
 const BACKOFF_MS_MIN = 100
 const BACKOFF_MS_MAX = 5000
-/** A worker that is not ready by then is killed and restarted. */
+/**
+ * A worker that is not ready so long after it got its settings is killed and restarted. Before that it waits for the
+ * supervisor, which on a busy machine may take longer to read a large configuration.
+ */
 const START_MS_MAX = 30_000
 
 /** What a worker is started with. */
@@ -121,7 +124,6 @@ export class WorkerProcess {
       onExit: (how) => this.exited(how),
     })
     channel?.spawned()
-    this.startLimit = setTimeout(() => this.process?.kill('SIGKILL'), START_MS_MAX)
     if (this.settings !== undefined) this.sendStart(this.settings, false)
   }
 
@@ -255,6 +257,8 @@ export class WorkerProcess {
   }
 
   private sendStart(settings: StartSettings, replaces: boolean): void {
+    clearTimeout(this.startLimit)
+    this.startLimit = setTimeout(() => this.process?.kill('SIGKILL'), START_MS_MAX)
     const { address, config, socket } = settings
     const adopts = socket !== undefined
     const ledger = this.events.ledgerRole()
