@@ -2,11 +2,12 @@
 
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { type JsonObject, parseObject } from '../core/json.ts'
-import { FILE_MODE } from './private-files.ts'
+import { FILE_MODE, keepPrivate } from './private-files.ts'
 
-/** Empty if there is no such file, or none that can be read. */
+/** Empty if there is no such file, or none that can be read. From then on only weir's own user may read it. */
 export function readSmallFile(path: string): JsonObject {
   try {
+    keepPrivate(path)
     return parseObject(readFileSync(path, 'utf8')) ?? {}
   } catch (error) {
     if (error instanceof Error && 'code' in error) return {}

@@ -4,12 +4,12 @@
  */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import net, { type Socket } from 'node:net'
 import { join } from 'node:path'
 import tls from 'node:tls'
 import type { JsonObject } from '../../src/core/json.ts'
-import { KEY, Weir } from '../process/weir.ts'
+import { KEY, until, Weir } from '../process/weir.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { openaiServer } from '../support/openai-server.ts'
 import { RedisServer } from '../support/redis.ts'
@@ -149,6 +149,11 @@ test('a model of an unknown family is learned once, for all nodes and over a res
   expect(await ways(weir, 'o7-large', withTools)).toEqual([responses])
   expect(await ways(weir, 'o7-large', without)).toEqual([chat])
   await weir[Symbol.asyncDispose]()
+  const learned = join(other.folder, 'data/learned-forms.json')
+  await until(
+    () =>
+      existsSync(learned) && ['o7-large', 'o7-huge'].every((model) => readFileSync(learned, 'utf8').includes(model)),
+  )
   expect(await ways(other, 'o7-large', withTools)).toEqual([responses])
   expect(await ways(other, 'o7-huge', withTools)).toEqual([responses])
   await using again = await Weir.ready(text, [], { env })

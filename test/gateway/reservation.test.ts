@@ -105,7 +105,9 @@ describe('what is reserved', () => {
   ])('an output limit of %p: the input, and %p of output', async (limit, output) => {
     const ledger = new Recorder()
     await open(ledger, undefined, limit)
-    expect(ledger.holds).toEqual([{ id: 'req_1', estimate: amounts(100, output), floorMicroUsd: 100, model: 'm' }])
+    expect(ledger.holds).toEqual([
+      { id: 'req_1', estimate: amounts(100, output), floorMicroUsd: 100, model: 'm', turn: 0 },
+    ])
   })
 
   test('it grows by a slice beyond what is written, every 10 s, from its beginning', async () => {

@@ -1,6 +1,8 @@
 /** References to items across workers and across gateways, over a real Redis. */
 
 import { expect, test } from 'bun:test'
+import net from 'node:net'
+import { createInterface } from 'node:readline'
 import { Redis } from 'ioredis'
 import { until } from '../process/weir.ts'
 import { textOf } from '../support/bytes.ts'
@@ -118,16 +120,18 @@ test.each(['Redis', 'embedded'])('%s: thoughts outlive the worker that kept them
   await until(() => isGivenBack(history, other.port))
   for (let turn = 0; turn < 8; turn++) expect(await isGivenBack(history, other.port)).toBe(true)
   // A look-up goes out on the connection of the reservations.
-  const watcher = new Redis(redis.url)
-  const monitor = await watcher.monitor()
+  // Not with ioredis: it fails on what Redis reports in the same packet as that it now does.
+  const { hostname, port } = new URL(redis.url)
+  const monitor = net.connect(Number(port), hostname)
   const sources = new Set<string>()
-  monitor.on('monitor', (_: string, [command, , , key, , id]: string[], source: string) => {
-    const isLookUp =
-      command?.toLowerCase() === 'evalsha' && key?.startsWith('weir:thoughts:') && /^call:/.test(id ?? '')
-    if (isLookUp) sources.add(source)
+  createInterface(monitor).on('line', (line) => {
+    const source = /\[\d+ (\S+)\] "evalsha" "\w+" "\d+" "weir:thoughts:[^"]*" "[^"]*" "call:/i.exec(line)?.[1]
+    if (source !== undefined) sources.add(source)
   })
+  monitor.write('MONITOR\r\n')
   while (sources.size === 0) await isGivenBack(history)
-  monitor.disconnect()
+  monitor.destroy()
+  const watcher = new Redis(redis.url)
   const clients = String(await watcher.call('CLIENT', 'LIST')).split('\n')
   watcher.disconnect()
   const named = clients.filter((line) => [...sources].some((source) => line.includes(` addr=${source} `)))
