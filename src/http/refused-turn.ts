@@ -17,7 +17,7 @@ interface FrameOrigin {
 export class RefusedTurn implements Responder {
   private readonly life: RequestLife
 
-  /** `send`: sends the error to the caller. `hasLeft`: nobody reads it. */
+  /** `send`: sends the error to the caller. `hasLeft`: whether the caller is gone by then. */
   constructor(
     state: EdgeState,
     { id, head, remote }: FrameOrigin,

@@ -142,7 +142,7 @@ export class SocketConnection implements TurnConnection {
     }
   }
 
-  /** `hasLeft`: nobody reads the error. */
+  /** `hasLeft`: whether the caller is gone by then. */
   private refuse(error: CallerError, lane: string | undefined, hasLeft = false): void {
     this.turns++
     new RefusedTurn(this.state, this, lane, (frame) => this.reply(frame), hasLeft).end(error)
