@@ -4,6 +4,7 @@
  */
 
 import { codeOf } from './system-error.ts'
+import type { Usage } from './token-usage.ts'
 
 /**
  * - `unreachable`: DNS or TLS error, connection refused, or reset before an answer
@@ -63,6 +64,8 @@ export interface ProviderErrorDetail {
   readonly ownType?: string | undefined
   readonly ownCode?: string | undefined
   readonly hasNumericCode?: boolean | undefined
+  /** What the provider reports of an answer that it has begun, in the event that ends it with the error. */
+  readonly usage?: Usage | undefined
   readonly cause?: unknown
 }
 

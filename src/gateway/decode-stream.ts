@@ -4,6 +4,7 @@
  */
 
 import type { StreamEvent } from '../core/event.ts'
+import { ProviderError } from '../core/provider-error.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { Provider } from '../providers/provider.ts'
 import { Shapes } from '../wire/shapes.ts'
@@ -101,9 +102,19 @@ export class DecodeStream implements SpliceSink {
 
   private readonly frame = (event: string, data: string): void => {
     if (this.isComplete) return
-    const events = this.decoder.decode(event, data)
+    const events = this.decoded(event, data)
     for (const each of events) this.emit(each)
     this.splice?.learn(event, events)
+  }
+
+  /** Throws the provider's error, after the usage that came with it. */
+  private decoded(event: string, data: string): readonly StreamEvent[] {
+    try {
+      return this.decoder.decode(event, data)
+    } catch (error) {
+      if (error instanceof ProviderError && error.detail.usage !== undefined) this.usage(error.detail.usage)
+      throw error
+    }
   }
 
   private emit(event: StreamEvent): void {

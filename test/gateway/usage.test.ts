@@ -4,10 +4,12 @@
 
 import { describe, expect, test } from 'bun:test'
 import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
-import type { Answer } from '../support/caller.ts'
+import { type Answer, ask } from '../support/caller.ts'
 import * as does from '../support/scenarios.ts'
+import { lastingUpstream } from '../support/served.ts'
+import { Serving } from '../support/serving.ts'
 import type { Scenario } from '../support/upstream.ts'
-import { lastingStage, STREAM, seen } from './stage.ts'
+import { chat, lastingStage, STREAM, seen } from './stage.ts'
 
 /** Our own count of the content below. */
 const OWN = { input: 6, output: 3 }
@@ -137,6 +139,25 @@ describe('a stream that breaks off', () => {
     // Rounded once: the count is that of the whole text, wherever its pieces were cut.
     expect(line['output_tokens']).toBe(2 * OWN.output - 1)
   })
+})
+
+test('a stream that fails is charged what the provider reports with its failure', async () => {
+  const usage = { input_tokens: 11, output_tokens: 22 }
+  const failure = { status: 'failed', error: { code: 'server_error', message: 'boom' }, usage }
+  const events = [
+    { type: 'response.created', response: {} },
+    { type: 'response.output_text.delta', delta: 'Hello there' },
+    { type: 'response.failed', response: failure },
+  ]
+  const upstream = await lastingUpstream({
+    m: does.stream(events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)),
+  })
+  const up = { dialect: 'openai', api: 'responses', base_url: upstream.url, api_key: 'provider-key' }
+  await using weir = new Serving({ providers: { up }, models: { m: ['up/m'] } })
+  const answer = await ask(weir.port, chat('m', STREAM))
+  expect([answer.text.includes('Hello there'), answer.end]).toEqual([true, 'cut'])
+  const line = await weir.lineOf(answer.header('x-request-id'))
+  expect(line).toMatchObject({ outcome: 'provider_cut', usage: 'provider', ...charged({ input: 11, output: 22 }) })
 })
 
 describe('thoughts are not shown, and are charged', () => {

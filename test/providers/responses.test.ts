@@ -405,6 +405,27 @@ describe('the answer', () => {
     ])
   })
 
+  test('has every text once, whatever ends before its message does', () => {
+    const items = [
+      { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'sealed' },
+      { type: 'web_search_call', id: 'ws_1', status: 'completed' },
+      { type: 'function_call', call_id: 'c1', name: 'f', arguments: '{}' },
+      { type: 'message', content: [{ type: 'output_text', text: 'Hi' }] },
+    ]
+    const added = items.map(({ type, ...item }, output_index) => {
+      const begun = type === 'function_call' ? { ...item, arguments: '' } : {}
+      return { type: 'response.output_item.added', item: { ...begun, type }, output_index }
+    })
+    const done = items.map((item, output_index) => ({ type: 'response.output_item.done', item, output_index }))
+    const text = { type: 'response.output_text.delta', delta: 'Hi', output_index: 3 }
+    const { events } = read([...added, text, ...done, COMPLETED])
+    expect(events.filter(({ type }) => type === 'text')).toEqual([{ type: 'text', text: 'Hi' }])
+    const { encrypted_content, id, summary, type } = items[0] ?? {}
+    const json = JSON.stringify({ type, id, summary, encrypted_content })
+    expect(events).toContainEqual({ type: 'thought', json })
+    expect(events).toContainEqual({ type: 'tool-delta', index: 0, json: '{}' })
+  })
+
   test.each([
     ['flex', 'flex'],
     ['auto', undefined],

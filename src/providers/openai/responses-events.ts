@@ -29,11 +29,11 @@ const LAST_MEMBERS: ReadonlySet<string> = new Set([
 export class ResponsesDecoder implements StreamDecoder {
   private started = false
   private ended = false
-  /** Items that have begun, and of which no text and no arguments have come. By their index. */
-  private readonly silent = new Set<number>()
+  /** The types of items that have begun, and of which no text and no arguments have come. By their index. */
+  private readonly silent = new Map<number, JsonValue | undefined>()
   /** Whether any item has begun, or any text has come. */
   private hasItems = false
-  /** Text has come since the last item ended. */
+  /** Text has come since the last message ended. */
   private hasText = false
   /** The same for thoughts. */
   private hasThoughts = false
@@ -166,8 +166,8 @@ export class ResponsesDecoder implements StreamDecoder {
   private noteText(): void {
     this.hasItems = true
     this.hasText = true
-    if (this.silent.size > 0)
-      for (const index of this.silent) if (this.calls?.has(index) !== true) this.silent.delete(index)
+    // It may be the text of any message: which one, the texts that are copied do not show.
+    for (const [index, type] of this.silent) if (type === 'message') this.silent.delete(index)
   }
 
   private item(chunk: JsonObject, events: StreamEvent[]): void {
@@ -177,7 +177,7 @@ export class ResponsesDecoder implements StreamDecoder {
     if (this.silent.size >= CALLS_MAX)
       throw new ProviderError('broken', `the answer holds more than ${CALLS_MAX} items`)
     if (this.own?.begin(index, item, events) === true) return
-    this.silent.add(index)
+    this.silent.set(index, item['type'])
     if (item['type'] === 'function_call') this.call(index, item, events)
     if (item['type'] === 'custom_tool_call') {
       this.call(index, item, events)
@@ -229,8 +229,8 @@ export class ResponsesDecoder implements StreamDecoder {
   }
 
   private itemEnds(index: number, events: StreamEvent[]): readonly StreamEvent[] {
+    if (this.calls?.has(index) !== true) this.hasText = false
     this.endCall(index, events)
-    this.hasText = false
     return events
   }
 
@@ -304,9 +304,12 @@ export class ResponsesDecoder implements StreamDecoder {
 
   private finish(answer: JsonObject, type: string, events: StreamEvent[]): void {
     const { status } = answer
-    const reported = responsesUsage(answer)
-    if (reported !== undefined) events.push({ type: 'usage', usage: reported })
-    if (type === 'response.failed' || status === 'failed') throw openaiReportedError({ error: answer['error'] ?? {} })
+    const usage = responsesUsage(answer)
+    if (type === 'response.failed' || status === 'failed') {
+      const { kind, message, detail } = openaiReportedError({ error: answer['error'] ?? {} })
+      throw new ProviderError(kind, message, events.length === 0 ? { ...detail, usage } : detail)
+    }
+    if (usage !== undefined) events.push({ type: 'usage', usage })
     if (!this.hasItems && isArray(answer['output']))
       for (const [index, item] of answer['output'].entries()) if (isObject(item)) this.wholeItem(index, item, events)
     const word = stringOf(status) ?? type.slice('response.'.length)
