@@ -10,8 +10,11 @@ export interface AccountUsageReader {
   read(account: Account): Promise<AccountUsage>
   /** The same for many accounts, in their order. */
   readAll(accounts: readonly Account[]): Promise<readonly AccountUsage[]>
-  /** The names of all counters that an organisation has, as `counterName` makes them. */
-  counters(organization: string): Promise<readonly string[]>
+  /**
+   * The names of the counters that each of the organisations has, in their order, as `counterName` makes them. Of
+   * `refused`, those that never refused a request may be missing.
+   */
+  counters(organizations: readonly string[], which: 'all' | 'refused'): Promise<readonly (readonly string[])[]>
   /** What a reservation would get now. Reserves nothing. */
   preview(account: Account, hold: Hold): Promise<ReserveReply>
   /** A problem of the ledger that makes its figures unreliable; undefined if there is none. */

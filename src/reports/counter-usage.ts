@@ -21,6 +21,8 @@ import { fullness, type LimitUsage } from './limit-usage.ts'
 export const COUNTERS_READ_MAX = 10_000
 /** Counters in one read of the ledger. */
 const COUNTERS_A_READ = 50
+/** Organisations whose counters are asked for together. */
+const ORGANIZATIONS_A_READ = 100
 
 interface CounterFilter {
   readonly organization?: string | undefined
@@ -45,6 +47,15 @@ interface Counter {
   readonly account: CounterAccount
 }
 
+/** Counters of one organisation that are read together. */
+interface Part {
+  readonly organization: OrganizationConfig
+  readonly changes: BudgetChanges
+  readonly counters: readonly Counter[]
+}
+
+const NO_CHANGES: BudgetChanges = { raises: [], resets: [] }
+
 /** Those that refuse first, then the fullest. Throws `LedgerProblem`. */
 export async function counterUsagesOf(config: Config, filter: CounterFilter): Promise<readonly CounterLimitUsage[]> {
   const organizations = config.organizations.filter(
@@ -57,10 +68,17 @@ export async function counterUsagesOf(config: Config, filter: CounterFilter): Pr
   const changes = new Map(records.map((record) => [record.organization, budgetChangesOf(record)]))
   return await withLedger(openAccountUsageReader, config, async (reader) => {
     const found: CounterLimitUsage[] = []
-    for (const organization of organizations) {
-      const own = changes.get(organization.id) ?? { raises: [], resets: [] }
-      const counters = await countersOf(reader, organization, filter, own)
-      const usages = await usagesOf(reader, organization, counters, own)
+    for (let i = 0; i < organizations.length; i += ORGANIZATIONS_A_READ) {
+      const some = organizations.slice(i, i + ORGANIZATIONS_A_READ)
+      const names = await reader.counters(
+        some.map(({ id }) => id),
+        filter.isRefusing === true ? 'refused' : 'all',
+      )
+      const parts = some.flatMap((organization, at) => {
+        const own = changes.get(organization.id) ?? NO_CHANGES
+        return partsOf(organization, countersOf(organization, names[at] ?? [], filter, own), own)
+      })
+      const usages = await usagesOf(reader, parts)
       found.push(...(filter.isRefusing === true ? usages.filter(({ isRefusing }) => isRefusing) : usages))
     }
     return found.sort((a, b) => Number(b.isRefusing) - Number(a.isRefusing) || fullness(b) - fullness(a))
@@ -86,12 +104,13 @@ export async function spentOfCounter(
   )
 }
 
-async function countersOf(
-  reader: AccountUsageReader,
+/** `counters`: the names of those that the organisation has in the ledger. */
+function countersOf(
   { id, budgets = [] }: OrganizationConfig,
+  counters: readonly string[],
   filter: CounterFilter,
   changes: BudgetChanges,
-): Promise<readonly Counter[]> {
+): readonly Counter[] {
   const words = filter.search?.toLowerCase().split(/\s+/).filter(Boolean) ?? []
   const isWanted = (name: string, value: string) =>
     name === (filter.name ?? name) &&
@@ -111,32 +130,31 @@ async function countersOf(
   }
   // A budget with one counter is listed before its first request, too.
   for (const budget of budgets) if (budget.per === undefined) add(budget.name, '')
-  for (const counter of await reader.counters(id)) {
+  for (const counter of counters) {
     const { name, value } = counterOf(counter)
     add(name, value)
   }
   return [...names.values()]
 }
 
-async function usagesOf(
-  reader: AccountUsageReader,
-  organization: OrganizationConfig,
-  counters: readonly Counter[],
-  changes: BudgetChanges,
-): Promise<readonly CounterLimitUsage[]> {
-  const parts = Array.from({ length: Math.ceil(counters.length / COUNTERS_A_READ) }, (_, i) =>
-    counters.slice(i * COUNTERS_A_READ, (i + 1) * COUNTERS_A_READ),
-  )
+function partsOf(organization: OrganizationConfig, counters: readonly Counter[], changes: BudgetChanges): Part[] {
+  return Array.from({ length: Math.ceil(counters.length / COUNTERS_A_READ) }, (_, i) => ({
+    ...{ organization, changes },
+    counters: counters.slice(i * COUNTERS_A_READ, (i + 1) * COUNTERS_A_READ),
+  }))
+}
+
+async function usagesOf(reader: AccountUsageReader, parts: readonly Part[]): Promise<readonly CounterLimitUsage[]> {
   const usages = await reader.readAll(
-    parts.map((part) =>
+    parts.map(({ organization, counters }) =>
       accountOf(
         organization,
-        part.map(({ account }) => account),
+        counters.map(({ account }) => account),
       ),
     ),
   )
-  return parts.flatMap((part, i) =>
-    part.flatMap((counter, j) => {
+  return parts.flatMap(({ organization, counters, changes }, i) =>
+    counters.flatMap((counter, j) => {
       const usage = usages[i]?.budgets?.[j]
       return usage === undefined ? [] : rowsOf(organization.id, counter, usage, changes)
     }),

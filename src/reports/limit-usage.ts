@@ -72,12 +72,15 @@ export function fullness({ amount, used, held }: Pick<LimitUsage, 'amount' | 'us
   return amount === 0 ? 1 : (used + held) / amount
 }
 
-/** One account for each key with limits, or one for the organisation alone if it has none. */
+/** One account for each key with limits; if an organisation has none, one for it alone, if it has limits. */
 function accountsOf(organizations: Config['organizations'], keys: readonly LimitedKey[]): readonly Account[] {
   const keysOf = Map.groupBy(keys.slice(0, KEYS_READ_MAX), ({ organization }) => organization)
   return organizations.flatMap(({ id: organization, limits: organizationLimits }): readonly Account[] => {
     const own = keysOf.get(organization)
-    if (own === undefined) return [{ organization, organizationLimits, key: '', keyLimits: NO_LIMITS }]
+    if (own === undefined) {
+      const isLimited = Object.keys(organizationLimits).length > 0
+      return isLimited ? [{ organization, organizationLimits, key: '', keyLimits: NO_LIMITS }] : []
+    }
     return own.map(({ id, limits }) => ({ organization, organizationLimits, key: id, keyLimits: limits }))
   })
 }

@@ -211,23 +211,27 @@ export class EmbeddedAccountUsageReader extends SqliteReader implements AccountU
     return found ?? accounts.map((account) => this.usageOf(account, () => undefined))
   }
 
-  async counters(organization: string): Promise<readonly string[]> {
-    const names = this.from((database, tail) => {
+  /** Of files all are read at once, whichever are asked for. */
+  async counters(organizations: readonly string[]): Promise<readonly (readonly string[])[]> {
+    const found = this.from((database, tail) => {
       const query = database.query<{ key: string }, [string]>(
         "SELECT key FROM scope WHERE organization = ? AND key >= 'b' AND key < 'c'",
       )
-      const found = new Set(query.all(organization).map(({ key }) => key))
+      const names = new Map(
+        organizations.map((organization) => [organization, new Set(query.all(organization).map(({ key }) => key))]),
+      )
       for (const { scopes } of tail) {
         for (const row of scopes) {
           const key = String(row['key'])
-          if (row['organization'] !== organization || !key.startsWith('b')) continue
-          if (row['until_ms'] === HAS_ENDED) found.delete(key)
-          else found.add(key)
+          const own = names.get(String(row['organization']))
+          if (own === undefined || !key.startsWith('b')) continue
+          if (row['until_ms'] === HAS_ENDED) own.delete(key)
+          else own.add(key)
         }
       }
-      return found
+      return names
     })
-    return Array.from(names ?? [], (key) => key.slice(1))
+    return organizations.map((organization) => Array.from(found?.get(organization) ?? [], (key) => key.slice(1)))
   }
 
   /** The gateway's own store decides, made for one request of the state in the files. */

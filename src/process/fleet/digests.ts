@@ -3,10 +3,10 @@
  * keyed: without the key, which all nodes of a Redis share, no secret of a configuration can be guessed by its digest.
  */
 
-import { createHmac } from 'node:crypto'
+import { createHash, createHmac } from 'node:crypto'
 import { fileKey } from '../../config/changes.ts'
 import type { Config } from '../../config/config.ts'
-import { isObject } from '../../core/json.ts'
+import { isArray, isObject } from '../../core/json.ts'
 
 /** The digests of the parts that operators ask about first; `configuration` is of everything below. */
 export interface Digests {
@@ -45,20 +45,35 @@ function shared(config: Config): Readonly<Record<string, unknown>> {
   return { ...rest, listen: { explainHeader, proxyProtocol }, admin: { tokens: admin.tokens }, ledger: ledger.kind }
 }
 
-export function digestsOf(config: Config, secret: string): Digests {
-  const digest = (value: unknown) => keyed(value, secret, DIGEST_CHARS)
-  const { models, organizations, auto } = config
-  const prices = models.map(({ name, price }) => ({ name, price }))
+/**
+ * What the digests of a configuration are made of: without a key, so it stays in this process. Takes 0.3 s for 10,000
+ * organisations, and their digests with any key no time.
+ */
+export function hashesOf(config: Config): Digests {
+  const { models, auto, organizations } = config
+  const hashes = {
+    models: hashOf({ models, auto }),
+    prices: hashOf(models.map(({ name, price }) => ({ name, price }))),
+    organizations: hashOf(organizations),
+  }
   return {
-    configuration: digest(shared(config)),
-    models: digest({ models, auto }),
+    configuration: hashOf({ ...shared(config), models: hashes.models, organizations: hashes.organizations }),
+    ...hashes,
+  }
+}
+
+export function digestsOf({ configuration, models, prices, organizations }: Digests, secret: string): Digests {
+  const digest = (hash: string) => keyed(hash, secret, DIGEST_CHARS)
+  return {
+    configuration: digest(configuration),
+    models: digest(models),
     prices: digest(prices),
     organizations: digest(organizations),
   }
 }
 
 export function detailsOf(config: Config, secret: string): DetailedDigests {
-  const digest = (value: unknown) => keyed(value, secret, FIELD_CHARS)
+  const digest = (value: unknown) => keyed(canonical(value), secret, FIELD_CHARS)
   const settings: Record<string, string> = {}
   const lists: Record<string, readonly ListedDigests[]> = {}
   for (const [section, value] of Object.entries(shared(config))) {
@@ -84,15 +99,24 @@ function listed(list: readonly unknown[], name: string, digest: (value: unknown)
   })
 }
 
-/** The same for equal values, whatever the order of their fields. */
-function keyed(value: unknown, secret: string, chars: number): string {
-  const text = JSON.stringify(value, (_, part) =>
-    isObject(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))) : part,
-  )
-  return createHmac('sha256', secret)
-    .update(text ?? '')
-    .digest('hex')
-    .slice(0, chars)
+function hashOf(value: unknown): string {
+  return createHash('sha256').update(canonical(value)).digest('hex')
+}
+
+function keyed(text: string, secret: string, chars: number): string {
+  return createHmac('sha256', secret).update(text).digest('hex').slice(0, chars)
+}
+
+/** JSON that is the same for equal values, whatever the order of their fields. A map is as an object. */
+function canonical(value: unknown): string {
+  if (isArray(value)) return `[${value.map(canonical).join()}]`
+  if (value instanceof Map) return canonical(Object.fromEntries(value))
+  if (!isObject(value)) return JSON.stringify(value) ?? 'null'
+  const names = Object.keys(value).filter((name) => value[name] !== undefined)
+  return `{${names
+    .sort()
+    .map((name) => `${JSON.stringify(name)}:${canonical(value[name])}`)
+    .join()}}`
 }
 
 /** Where a configuration differs from another, as the file has it: `models[3].price`. Things are paired by name. */

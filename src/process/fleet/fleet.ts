@@ -15,7 +15,7 @@ import { messageOf } from '../../core/error-message.ts'
 import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts'
 import type { RedisConfig } from '../../core/redis-config.ts'
 import type { Changer } from '../../keys/admin-audit.ts'
-import { type DetailedDigests, type Digests, detailsOf, digestsOf } from './digests.ts'
+import { type DetailedDigests, type Digests, detailsOf, digestsOf, hashesOf } from './digests.ts'
 import { FleetSize } from './fleet-size.ts'
 import { FleetStore, LEASE_MS } from './fleet-store.ts'
 import { mixedNodes } from './mixed-nodes.ts'
@@ -65,7 +65,7 @@ export class Fleet implements FleetView {
   private readonly id = randomBytes(6).toString('hex')
   private readonly startedMs = Date.now() - performance.now()
   private secret = randomBytes(32).toString('base64url')
-  private digested: { readonly config: Config; readonly secret: string; readonly digests: Digests } | undefined
+  private hashed: { readonly config: Config; readonly hashes: Digests } | undefined
   private store: FleetStore | undefined
   private size: FleetSize | undefined
   private known: readonly Known[] = []
@@ -206,11 +206,8 @@ export class Fleet implements FleetView {
   }
 
   private digestsOf(config: Config): Digests {
-    const { secret, digested } = this
-    if (digested?.config === config && digested.secret === secret) return digested.digests
-    const digests = digestsOf(config, secret)
-    this.digested = { config, secret, digests }
-    return digests
+    if (this.hashed?.config !== config) this.hashed = { config, hashes: hashesOf(config) }
+    return digestsOf(this.hashed.hashes, this.secret)
   }
 
   private async beatOnce(): Promise<void> {

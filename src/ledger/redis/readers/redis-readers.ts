@@ -42,6 +42,8 @@ export async function openReader(place: RedisConfig): Promise<Client> {
 
 /** As in `store.lua`. */
 const FOLDS = 'folds'
+/** As `COUNTER` and `MARKS` in `counters.lua`. */
+const COUNTER_FIELDS = { all: 'c', refused: 'm' } as const
 const TRIES = 10
 
 /** The organisation of the query, or every organisation that ever reserved. */
@@ -205,14 +207,24 @@ export class RedisAccountUsageReader implements AccountUsageReader {
     return usages
   }
 
-  async counters(organization: string): Promise<readonly string[]> {
+  async counters(organizations: readonly string[], which: 'all' | 'refused'): Promise<readonly (readonly string[])[]> {
+    const found: (readonly string[])[] = []
+    for (let i = 0; i < organizations.length; i += ASKED_AT_ONCE) {
+      const some = organizations.slice(i, i + ASKED_AT_ONCE)
+      found.push(...(await Promise.all(some.map((organization) => this.countersOf(organization, which)))))
+    }
+    return found
+  }
+
+  private async countersOf(organization: string, which: 'all' | 'refused'): Promise<readonly string[]> {
+    const prefix = COUNTER_FIELDS[which]
     const found = new Set<string>()
     let cursor = '0'
     do {
       const hash = redisKey(organization, 'counters')
-      const [next, words] = await this.client.hscan(hash, cursor, 'MATCH', 'c*', 'COUNT', SCANNED_A_CALL)
+      const [next, words] = await this.client.hscan(hash, cursor, 'MATCH', `${prefix}*`, 'COUNT', SCANNED_A_CALL)
       cursor = next
-      for (let i = 0; i < words.length; i += 2) found.add((words[i] ?? '').slice(1))
+      for (let i = 0; i < words.length; i += 2) found.add((words[i] ?? '').slice(prefix.length))
     } while (cursor !== '0')
     return [...found]
   }
