@@ -1,7 +1,7 @@
 /** What a request needs, what a model lacks for it, and how much output a model is asked for. */
 
 import type { ChatRequest } from '../core/chat-request.ts'
-import { DOCUMENT, DOCUMENT_URL, IMAGE, IMAGE_URL } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import { kindOf, type Model } from './catalog.ts'
 import { type Marks, marksOf } from './request-marks.ts'
 
@@ -49,7 +49,7 @@ export function needsOf(request: ChatRequest, inputTokens: number, schemas = fal
   const marks = marksOf(request)
   return {
     images: hasImage(request),
-    documents: request.conversation.has(DOCUMENT) || request.conversation.has(DOCUMENT_URL),
+    documents: request.conversation.has(Kind.DOCUMENT) || request.conversation.has(Kind.DOCUMENT_URL),
     tools: !request.tools.isEmpty,
     inputTokens,
     maxOutputTokens: request.maxOutputTokens,
@@ -69,7 +69,7 @@ function schemaNeed({ sampling: { responseFormat, requiresFormat } }: ChatReques
 
 function hasImage(request: ChatRequest): boolean {
   const conversation = request.conversation
-  return conversation.has(IMAGE) || conversation.has(IMAGE_URL)
+  return conversation.has(Kind.IMAGE) || conversation.has(Kind.IMAGE_URL)
 }
 
 /** Why a model of another kind serves no chat request. */

@@ -2,7 +2,7 @@
 
 import { CallerError } from '../core/caller-error.ts'
 import type { ChatRequest, Hints } from '../core/chat-request.ts'
-import { STRICT } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import type { CacheMark } from '../core/entry-marks.ts'
 import type { Ttl } from '../core/model-config.ts'
 import { outputLimit } from './capability.ts'
@@ -31,7 +31,7 @@ export function fit(request: ChatRequest, model: Model, marks: Marks): ChatReque
 /** A schema for the answer, or for the arguments of tools. */
 function withFormat(request: ChatRequest, { supports }: Model): ChatRequest {
   const { sampling } = request
-  if (!supports.has('structured_output') || !(sampling.passesFormat === true || request.tools.has(STRICT)))
+  if (!supports.has('structured_output') || !(sampling.passesFormat === true || request.tools.has(Kind.STRICT)))
     return request
   return { ...request, sampling: { ...sampling, followsFormat: true } }
 }

@@ -5,59 +5,13 @@
  */
 
 import { Arena } from './arena.ts'
+import * as Kind from './entry-kinds.ts'
 import { type CacheMark, indexOfMark, MARKED, markIndexOf, markOf } from './entry-marks.ts'
 import type { SentItems } from './sent-items.ts'
 
 /** In whose API messages and tools have the form in which they came. */
 export type WireForm = 'chat' | 'messages' | 'responses'
 
-/** A message begins with an entry of its role; the entries up to the next message are its content. */
-export const SYSTEM = 0
-export const USER = 1
-export const ASSISTANT = 2
-export const TOOL = 3
-/** The content of a message. Spans are the insides of JSON strings, unless they are called JSON. */
-export const TEXT = 4
-/** First among the content of a tool's message: the id of the call that it answers. */
-export const RESULT_ID = 5
-/** A call of the assistant, after all of its texts: its id, its name and its arguments follow each other. */
-export const CALL_ID = 6
-export const NAME = 7
-/** The text of the arguments, which is JSON, or what a model has written of it. */
-export const ARGUMENTS = 8
-/** In place of arguments: JSON, an object. Of a tool: the schema of its parameters. */
-export const INPUT = 9
-/** Of a tool, JSON: `true` or `false`, whether its arguments always match the schema. */
-export const STRICT = 10
-/** A refusal in place of an answer, after its texts. */
-export const REFUSAL = 11
-/** An image in base64; its media type follows. */
-export const IMAGE = 12
-export const MEDIA_TYPE = 13
-/** An image by its address, which the provider fetches. */
-export const IMAGE_URL = 14
-/** Sound in base64; its format follows if it has one. */
-export const AUDIO = 15
-export const FORMAT = 16
-/** A document in base64; its name follows if it has one. */
-export const FILE = 17
-export const FILE_NAME = 18
-/**
- * A document: in base64, its media type after it; as text; or by its address. Then its name and its context, if it has
- * them.
- */
-export const DOCUMENT = 19
-export const DOCUMENT_TEXT = 20
-export const DOCUMENT_URL = 21
-/** A document of texts and images, which follow its name and context, and after them its end. */
-export const DOCUMENT_PARTS = 22
-export const DOCUMENT_END = 25
-/** A note of the caller about a document. */
-export const CONTEXT = 23
-/** Of a tool that takes a text instead of arguments: its definition, as JSON. */
-export const FREE_FORM = 26
-/** A block of the caller's API that the canonical form has no kind for, as JSON, for providers of the same API. */
-export const OWN_BLOCK = 24
 /** The bits of a kind itself. */
 export const KINDS = 31
 
@@ -81,7 +35,7 @@ export type ImageDetail = 'auto' | 'low' | 'high' | 'original'
 export const DETAILS: readonly (ImageDetail | undefined)[] = [undefined, 'auto', 'low', 'high', 'original']
 
 const MEDIA_KINDS: ReadonlySet<number> = new Set([
-  ...[IMAGE, IMAGE_URL, DOCUMENT, DOCUMENT_TEXT, DOCUMENT_URL, DOCUMENT_PARTS],
+  ...[Kind.IMAGE, Kind.IMAGE_URL, Kind.DOCUMENT, Kind.DOCUMENT_TEXT, Kind.DOCUMENT_URL, Kind.DOCUMENT_PARTS],
 ])
 
 /** The same, each as a bit. */
@@ -92,7 +46,7 @@ export function isMedia(kind: number): boolean {
   return MEDIA_KINDS.has(kind)
 }
 
-const COMPANIONS: ReadonlySet<number> = new Set([MEDIA_TYPE, FILE_NAME, CONTEXT])
+const COMPANIONS: ReadonlySet<number> = new Set([Kind.MEDIA_TYPE, Kind.FILE_NAME, Kind.CONTEXT])
 
 /** An entry is its kind with what was added to it, its first byte and the byte after its last. */
 export const ENTRY_INTS = 3
@@ -273,7 +227,7 @@ export class Conversation extends Entries {
   endOfMessage(message: number): number {
     const { numbers } = this
     let end = message + ENTRY_INTS
-    while (end < numbers.length && ((numbers[end] ?? 0) & KINDS) > TOOL) end += ENTRY_INTS
+    while (end < numbers.length && ((numbers[end] ?? 0) & KINDS) > Kind.TOOL) end += ENTRY_INTS
     return end
   }
 
@@ -298,11 +252,11 @@ export class Conversation extends Entries {
   /** The entry after a text, an image or a document, and after all that belongs to it. */
   endOfPart(entry: number): number {
     const { numbers } = this
-    const isWhole = this.kindAt(entry) !== DOCUMENT_PARTS
+    const isWhole = this.kindAt(entry) !== Kind.DOCUMENT_PARTS
     let end = entry + ENTRY_INTS
     if (isWhole) while (end < numbers.length && COMPANIONS.has((numbers[end] ?? 0) & KINDS)) end += ENTRY_INTS
     else {
-      while (end < numbers.length && ((numbers[end] ?? 0) & KINDS) !== DOCUMENT_END) end += ENTRY_INTS
+      while (end < numbers.length && ((numbers[end] ?? 0) & KINDS) !== Kind.DOCUMENT_END) end += ENTRY_INTS
       end += ENTRY_INTS
     }
     return end
@@ -348,13 +302,13 @@ export class Conversation extends Entries {
    * needed.
    */
   withoutOwnBlocks(): Conversation | undefined {
-    if (!this.has(OWN_BLOCK)) return this
+    if (!this.has(Kind.OWN_BLOCK)) return this
     const numbers = this.numbers.slice()
     for (let entry = 0; entry < numbers.length; entry += ENTRY_INTS) {
       const bits = numbers[entry] ?? 0
-      if ((bits & KINDS) !== OWN_BLOCK) continue
+      if ((bits & KINDS) !== Kind.OWN_BLOCK) continue
       if ((bits & NEEDED) !== 0) return undefined
-      numbers[entry] = TEXT
+      numbers[entry] = Kind.TEXT
       numbers[entry + 1] = 0
       numbers[entry + 2] = 0
     }
@@ -387,7 +341,7 @@ export class Conversation extends Entries {
       const before = places.length
       places.push(message)
       for (let entry = this.next(message); entry < end; entry = this.next(entry))
-        if (this.kindAt(entry) !== OWN_BLOCK) places.push(entry)
+        if (this.kindAt(entry) !== Kind.OWN_BLOCK) places.push(entry)
       if (places.length === before + 1 && end > this.next(message)) places.length = before
       message = end
     }
@@ -409,7 +363,7 @@ function exactCleared(): (numbers: Int32Array, entry: number) => void {
   return (numbers, entry) => {
     for (; next <= entry; next += ENTRY_INTS) {
       const bits = numbers[next] ?? 0
-      if ((bits & KINDS) <= TOOL && (bits & CONTINUED) === 0) message = next
+      if ((bits & KINDS) <= Kind.TOOL && (bits & CONTINUED) === 0) message = next
     }
     numbers[message] = (numbers[message] ?? 0) & ~EXACT
   }

@@ -5,14 +5,13 @@ import {
   type BlockSpans,
   ENTRY_INTS,
   Entries,
-  FREE_FORM,
   type MarkChange,
-  NAME,
   OF_OBJECT,
   remarked,
   seenIn,
   type WireForm,
 } from './conversation.ts'
+import * as Kind from './entry-kinds.ts'
 
 /** The arguments of a call up to its text, and after it: for a model, a tool that takes a text is a function of one. */
 export const FREE_OPENING = '{"input":"'
@@ -42,7 +41,7 @@ export class ToolList extends Entries {
   /** The next tool, or `end`. */
   endOfTool(tool: number): number {
     let end = tool + ENTRY_INTS
-    while (end < this.end && this.kindAt(end) !== NAME) end += ENTRY_INTS
+    while (end < this.end && this.kindAt(end) !== Kind.NAME) end += ENTRY_INTS
     return end
   }
 
@@ -55,10 +54,10 @@ export class ToolList extends Entries {
 
   /** The names of those that take a text. */
   get freeNames(): ReadonlySet<string> {
-    if (!this.has(FREE_FORM)) return NO_NAMES
+    if (!this.has(Kind.FREE_FORM)) return NO_NAMES
     const names = new Set<string>()
     for (let tool = 0; tool < this.end; tool = this.endOfTool(tool))
-      if (this.memberOf(tool, FREE_FORM) !== -1) names.add(this.textAt(tool))
+      if (this.memberOf(tool, Kind.FREE_FORM) !== -1) names.add(this.textAt(tool))
     return names
   }
 

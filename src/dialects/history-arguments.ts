@@ -1,7 +1,7 @@
 /** The arguments of a call in a caller's history → an entry. */
 
 import type { Arena } from '../core/arena.ts'
-import { ARGUMENTS, INPUT } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import type { EntryWriter } from '../core/entry-writer.ts'
 import { OPEN } from '../core/json-bytes.ts'
 import { isNoArguments } from '../core/no-arguments.ts'
@@ -28,7 +28,7 @@ export function readArguments(
 ): boolean {
   const { entries, arena, limits } = reading
   if (document.isNull(value)) {
-    entries.add(ARGUMENTS, arena.addJson('{}'), arena.end)
+    entries.add(Kind.ARGUMENTS, arena.addJson('{}'), arena.end)
     return false
   }
   const from = document.fromOf(value)
@@ -36,17 +36,17 @@ export function readArguments(
   if (!document.isString(value)) {
     const json = document.written(value)
     limits.addCallJson(json, path)
-    if (document.isObject(value)) entries.add(INPUT, from, to)
-    else entries.addText(ARGUMENTS, arena, JSON.stringify(document.value(value)))
+    if (document.isObject(value)) entries.add(Kind.INPUT, from, to)
+    else entries.addText(Kind.ARGUMENTS, arena, JSON.stringify(document.value(value)))
     return false
   }
   if (document.bytes[from] !== OPEN && isNoArguments(document.text(value))) {
-    entries.add(ARGUMENTS, arena.addJson('{}'), arena.end)
+    entries.add(Kind.ARGUMENTS, arena.addJson('{}'), arena.end)
     return false
   }
   const values = valuesWithin(document.bytes, from, to)
   if (values === -1) limits.addCallJson(document.text(value), path)
   else limits.addCallValues(values, path)
-  entries.add(ARGUMENTS, from, to)
+  entries.add(Kind.ARGUMENTS, from, to)
   return true
 }

@@ -3,18 +3,9 @@
 import type { Arena } from '../core/arena.ts'
 import { textOf } from '../core/bytes.ts'
 import type { CallerError } from '../core/caller-error.ts'
-import {
-  DETAILED,
-  DETAILS,
-  DOCUMENT,
-  DOCUMENT_URL,
-  FILE_NAME,
-  IMAGE,
-  IMAGE_URL,
-  type ImageDetail,
-  MEDIA_TYPE,
-} from '../core/conversation.ts'
+import { DETAILED, DETAILS, type ImageDetail } from '../core/conversation.ts'
 import { PDF, typeByExtension } from '../core/document-types.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import type { EntryWriter } from '../core/entry-writer.ts'
 import { type JsonDocument, NONE } from '../wire/json-document.ts'
 import { checkImageUrl, type ImageUrls } from './image-url.ts'
@@ -58,9 +49,9 @@ export class MediaReader {
   image(into: EntryWriter, url: number, added: number, path: Path): number {
     this.rules.limits.countImage(path)
     const found = this.dataUrl(url)
-    if (found === undefined) return this.address(into, IMAGE_URL + added, url, path)
+    if (found === undefined) return this.address(into, Kind.IMAGE_URL + added, url, path)
     if (!IMAGE_TYPE.test(found.type)) throw invalid(path(), 'must be the data URL of an image')
-    return this.inline(into, IMAGE + added, found, found.type, path)
+    return this.inline(into, Kind.IMAGE + added, found, found.type, path)
   }
 
   /** An address that a provider fetches. */
@@ -83,7 +74,7 @@ export class MediaReader {
     this.rules.limits.countDocument(() => path('type'))
     const title = name === NONE ? '' : this.title(name, () => path('filename'))
     let entry: number
-    if (data === NONE) entry = this.address(into, DOCUMENT_URL + added, url, () => path('file_url'))
+    if (data === NONE) entry = this.address(into, Kind.DOCUMENT_URL + added, url, () => path('file_url'))
     else {
       const at = () => path('file_data')
       const found = this.dataUrl(data)
@@ -91,9 +82,9 @@ export class MediaReader {
       const type = fileType(found?.type.toLowerCase(), title, this.start(data, PDF_START.length))
       if (type === undefined) throw unknownType(at())
       if (!DOCUMENT_TYPE.test(type)) throw invalid(at(), 'must be a document, such as application/pdf')
-      entry = this.inline(into, DOCUMENT + added, span, type, at)
+      entry = this.inline(into, Kind.DOCUMENT + added, span, type, at)
     }
-    if (title !== '') into.add(FILE_NAME, document.fromOf(name), document.toOf(name))
+    if (title !== '') into.add(Kind.FILE_NAME, document.fromOf(name), document.toOf(name))
     return entry
   }
 
@@ -117,7 +108,7 @@ export class MediaReader {
     }
     if (!isValid) throw invalid(path(), 'must be base64, with padding and without blanks')
     const entry = into.add(kind, from, to)
-    into.addText(MEDIA_TYPE, arena, type)
+    into.addText(Kind.MEDIA_TYPE, arena, type)
     return entry
   }
 

@@ -1,6 +1,7 @@
 /** The schema of a tool's parameters, in a caller's body. */
 
-import { INPUT, OF_OBJECT } from '../core/conversation.ts'
+import { OF_OBJECT } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import { type JsonDocument, NONE, words } from '../wire/json-document.ts'
 
 const TYPE = words('type')
@@ -10,5 +11,5 @@ const found = new Int32Array(TYPE.length)
 /** The kind of the entry of a schema, which is an object: Anthropic and Bedrock take those whose type is `object`. */
 export function schemaKind(document: JsonDocument, schema: number): number {
   document.select(schema, TYPE, found)
-  return document.word(found[0] ?? NONE, OBJECT) === NONE ? INPUT : INPUT + OF_OBJECT
+  return document.word(found[0] ?? NONE, OBJECT) === NONE ? Kind.INPUT : Kind.INPUT + OF_OBJECT
 }

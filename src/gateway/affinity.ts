@@ -6,7 +6,8 @@
 import { createHash } from 'node:crypto'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
-import { ASSISTANT, type Entries, NAME, NO_MESSAGES, SYSTEM, TOOL, USER } from '../core/conversation.ts'
+import { type Entries, NO_MESSAGES } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import { NO_TOOLS } from '../core/tool-list.ts'
 import type { Breaker } from './breaker.ts'
@@ -157,7 +158,7 @@ export class ConversationKey {
    * True if part of it may be in a provider's cache: the model has answered before, or the caller sends a cache key.
    */
   get continues(): boolean {
-    return this.request.hints.promptCacheKey !== undefined || this.request.conversation.has(ASSISTANT)
+    return this.request.hints.promptCacheKey !== undefined || this.request.conversation.has(Kind.ASSISTANT)
   }
 
   /** The key of the conversation with one model: each model has a cache of its own. */
@@ -192,16 +193,16 @@ function addBeginning(request: Omit<Beginning, 'hints'>, add: (text: string) => 
   }
   const tools = request.tools
   for (let entry = 0; entry < tools.end; entry = tools.next(entry))
-    if (tools.kindAt(entry) <= NAME && !addSpan(tools, entry)) return
+    if (tools.kindAt(entry) <= Kind.NAME && !addSpan(tools, entry)) return
   const conversation = request.conversation
-  let role = SYSTEM
+  let role = Kind.SYSTEM
   for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {
     const kind = conversation.kindAt(entry)
-    if (kind <= TOOL) {
-      if (role === USER) return
+    if (kind <= Kind.TOOL) {
+      if (role === Kind.USER) return
       role = kind
       add(`${kind}`)
-    } else if ((role === SYSTEM || role === USER) && !addSpan(conversation, entry)) return
+    } else if ((role === Kind.SYSTEM || role === Kind.USER) && !addSpan(conversation, entry)) return
   }
 }
 

@@ -5,7 +5,8 @@ import { isStrict, type Key, type Model, publicName } from '../catalog/catalog.t
 import { fit } from '../catalog/fitted-request.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
-import { ASSISTANT, type Conversation } from '../core/conversation.ts'
+import type { Conversation } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import type { UnitAmounts } from '../core/limits.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { OwnFields } from '../core/own-fields.ts'
@@ -135,7 +136,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   private recall(candidates: readonly Candidate[]): void {
     const { thoughts: memory } = this.gateway
     const { conversation } = this.exchange.request
-    if (memory !== undefined && conversation.has(ASSISTANT)) this.lookUp(memory, conversation, candidates)
+    if (memory !== undefined && conversation.has(Kind.ASSISTANT)) this.lookUp(memory, conversation, candidates)
   }
 
   private lookUp(memory: ThoughtMemory, conversation: Conversation, candidates: readonly Candidate[]): void {

@@ -4,17 +4,8 @@
  */
 
 import type { ChatRequest } from '../core/chat-request.ts'
-import {
-  ASSISTANT,
-  CALL_ID,
-  type Conversation,
-  NOTHING_FOLLOWS,
-  OWN_BLOCK,
-  REFUSAL,
-  type SentThought,
-  TEXT,
-  TOOL,
-} from '../core/conversation.ts'
+import { type Conversation, NOTHING_FOLLOWS, type SentThought } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
 import type { RecalledThoughts } from './recalled-thoughts.ts'
@@ -64,7 +55,7 @@ export class OwnThoughts {
     let answer = -1
     let waiting: readonly Opened[] = []
     for (let message = 0; message < conversation.end; message = conversation.endOfMessage(message)) {
-      if (conversation.kindAt(message) !== ASSISTANT) {
+      if (conversation.kindAt(message) !== Kind.ASSISTANT) {
         answer = -1
         waiting = []
         continue
@@ -73,13 +64,16 @@ export class OwnThoughts {
       const end = conversation.endOfMessage(message)
       for (let entry = conversation.next(message); entry < end; entry = conversation.next(entry)) {
         const kind = conversation.kindAt(entry)
-        if (kind !== TEXT && kind !== REFUSAL && kind !== CALL_ID && kind !== OWN_BLOCK) continue
+        if (kind !== Kind.TEXT && kind !== Kind.REFUSAL && kind !== Kind.CALL_ID && kind !== Kind.OWN_BLOCK) continue
         waiting = [...waiting, ...(sentThoughts.get(conversation.fromAt(entry)) ?? []).flatMap(opened)]
         // A blank text is not sent.
-        if (waiting.length === 0 || ((kind === TEXT || kind === REFUSAL) && conversation.textAt(entry).trim() === ''))
+        if (
+          waiting.length === 0 ||
+          ((kind === Kind.TEXT || kind === Kind.REFUSAL) && conversation.textAt(entry).trim() === '')
+        )
           continue
         for (const thought of waiting)
-          found.push({ ...thought, answer, message, entry, isBeforeCall: kind === CALL_ID })
+          found.push({ ...thought, answer, message, entry, isBeforeCall: kind === Kind.CALL_ID })
         waiting = []
       }
     }
@@ -119,11 +113,11 @@ function addOfTexts(conversation: Conversation, ofTexts: ReadonlyMap<number, Ope
   let message = -1
   for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {
     const kind = conversation.kindAt(entry)
-    if (kind <= TOOL) {
+    if (kind <= Kind.TOOL) {
       message = entry
-      answer = kind !== ASSISTANT ? -1 : answer === -1 ? entry : answer
+      answer = kind !== Kind.ASSISTANT ? -1 : answer === -1 ? entry : answer
     }
-    const thought = kind === TEXT && answer !== -1 ? ofTexts.get(conversation.fromAt(entry)) : undefined
+    const thought = kind === Kind.TEXT && answer !== -1 ? ofTexts.get(conversation.fromAt(entry)) : undefined
     if (thought !== undefined) found.push({ ...thought, answer, message, entry, isBeforeCall: false })
   }
 }

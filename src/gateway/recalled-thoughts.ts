@@ -4,22 +4,8 @@
  */
 
 import { createHash } from 'node:crypto'
-import {
-  ASSISTANT,
-  CALL_ID,
-  CONTEXT,
-  type Conversation,
-  DOCUMENT,
-  DOCUMENT_TEXT,
-  DOCUMENT_URL,
-  IMAGE,
-  IMAGE_URL,
-  REFUSAL,
-  RESULT_ID,
-  TEXT,
-  TOOL,
-  USER,
-} from '../core/conversation.ts'
+import type { Conversation } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import { isArray, type JsonValue, numberOf, parseObject, stringOf } from '../core/json.ts'
 import type { Issuer, TargetThoughts, ThoughtStore } from '../core/thoughts.ts'
 import { type PlacedThoughts, RestoredAnswers, type SentAnswer, type ThoughtRecord } from './restored-answers.ts'
@@ -90,20 +76,20 @@ function rejoined(found: readonly FoundAnswer[], conversation: Conversation): re
 /** Whether nothing but results of calls is between two messages. */
 function areResults(conversation: Conversation, from: number, to: number): boolean {
   for (let message = from; message < to; message = conversation.endOfMessage(message))
-    if (conversation.kindAt(message) !== TOOL) return false
+    if (conversation.kindAt(message) !== Kind.TOOL) return false
   return true
 }
 
 /** The answers of a conversation whose thoughts may be kept. */
 function sentAnswers(conversation: Conversation): readonly KeyedAnswer[] {
-  if (!conversation.has(ASSISTANT)) return []
+  if (!conversation.has(Kind.ASSISTANT)) return []
   const found: { message: number; end: number; texts: number[]; calls: number[]; before: number }[] = []
   let open: (typeof found)[number] | undefined
   let before = -1
   let end = 0
   for (let message = 0; message < conversation.end; message = end) {
     end = conversation.endOfMessage(message)
-    if (conversation.kindAt(message) !== ASSISTANT) {
+    if (conversation.kindAt(message) !== Kind.ASSISTANT) {
       before = message
       open = undefined
       continue
@@ -115,8 +101,8 @@ function sentAnswers(conversation: Conversation): readonly KeyedAnswer[] {
     open.end = end
     for (let entry = conversation.next(message); entry < end; entry = conversation.next(entry)) {
       const kind = conversation.kindAt(entry)
-      if (kind === TEXT || kind === REFUSAL) open.texts.push(entry)
-      if (kind === CALL_ID) open.calls.push(entry)
+      if (kind === Kind.TEXT || kind === Kind.REFUSAL) open.texts.push(entry)
+      if (kind === Kind.CALL_ID) open.calls.push(entry)
     }
   }
   const anchor = anchorOf(conversation)
@@ -145,14 +131,14 @@ export function nextStanding(conversation: Conversation): Standing {
   let last = -1
   let wasAnswer = false
   for (let message = 0; message < conversation.end; message = conversation.endOfMessage(message)) {
-    const isAnswer = conversation.kindAt(message) === ASSISTANT
+    const isAnswer = conversation.kindAt(message) === Kind.ASSISTANT
     if (isAnswer && !wasAnswer) ordinal++
     if (!isAnswer) last = message
     wasAnswer = isAnswer
   }
   const anchor = anchorOf(conversation)
   // A question alone is both.
-  const isAlone = last === 0 && conversation.kindAt(0) === USER
+  const isAlone = last === 0 && conversation.kindAt(0) === Kind.USER
   return { anchor, around: isAlone ? anchor : aroundOf(conversation, last), ordinal }
 }
 
@@ -189,7 +175,7 @@ function anchorOf(conversation: Conversation): bigint {
   let hash = 0n
   for (let message = 0; message < conversation.end; message = conversation.endOfMessage(message)) {
     hash = addMessage(conversation, message, hash)
-    if (conversation.kindAt(message) === USER) break
+    if (conversation.kindAt(message) === Kind.USER) break
   }
   return hash
 }
@@ -219,7 +205,16 @@ function addMessage(conversation: Conversation, message: number, before: bigint)
 }
 
 const HASHED: ReadonlySet<number> = new Set([
-  ...[TEXT, RESULT_ID, IMAGE, IMAGE_URL, DOCUMENT, DOCUMENT_TEXT, DOCUMENT_URL, CONTEXT],
+  ...[
+    Kind.TEXT,
+    Kind.RESULT_ID,
+    Kind.IMAGE,
+    Kind.IMAGE_URL,
+    Kind.DOCUMENT,
+    Kind.DOCUMENT_TEXT,
+    Kind.DOCUMENT_URL,
+    Kind.CONTEXT,
+  ],
 ])
 
 /** The answers of one request's history, and what was kept of them. */

@@ -3,16 +3,8 @@
  * answer, or divide the answer into several messages; the model's provider gets it as it came.
  */
 
-import {
-  ASSISTANT,
-  CALL_ID,
-  type Conversation,
-  type EntryRun,
-  OWN_BLOCK,
-  REFUSAL,
-  TEXT,
-  TOOL,
-} from '../core/conversation.ts'
+import type { Conversation, EntryRun } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import {
   BEFORE_TEXT,
   callOf,
@@ -205,7 +197,7 @@ export class RestoredAnswers {
     let messages = 0
     let hasResults = false
     for (let at = message; at < end; at = conversation.endOfMessage(at)) {
-      if (conversation.kindAt(at) === TOOL) hasResults = true
+      if (conversation.kindAt(at) === Kind.TOOL) hasResults = true
       else messages++
     }
     return { messages, hasResults }
@@ -214,7 +206,7 @@ export class RestoredAnswers {
   private hasOwnBlock({ message, end }: SentAnswer): boolean {
     const { conversation } = this
     for (let entry = message; entry < end; entry = conversation.next(entry))
-      if (conversation.kindAt(entry) === OWN_BLOCK) return true
+      if (conversation.kindAt(entry) === Kind.OWN_BLOCK) return true
     return false
   }
 
@@ -231,7 +223,7 @@ export class RestoredAnswers {
     const end = whole.trimEnd().length
     if (lefts.length > 0) {
       const isKept = kept !== undefined && digestOf(whole.slice(Math.max(0, end - kept.length), end)) === kept.digest
-      if (!isKept || texts.some((entry) => conversation.kindAt(entry) === REFUSAL)) return undefined
+      if (!isKept || texts.some((entry) => conversation.kindAt(entry) === Kind.REFUSAL)) return undefined
     }
     const cuts = lefts.map((left) => end - left).sort((one, other) => one - other)
     // Thoughts with nothing but white space between them stand in one place.
@@ -361,7 +353,7 @@ export class RestoredAnswers {
       calls.map((call) => [call, push({ from: call, to: endOfCall(conversation, call) })] as const),
     )
     for (let next = message; next < end; next = conversation.endOfMessage(next))
-      if (conversation.kindAt(next) !== ASSISTANT)
+      if (conversation.kindAt(next) !== Kind.ASSISTANT)
         push({ from: next, to: conversation.endOfMessage(next), isMoved: true })
     this.changes.push({ start: message, end, shift: at - end })
     return {
@@ -384,7 +376,9 @@ function endOfCall(conversation: Conversation, call: number): number {
 }
 
 function isOfCall(kind: number): boolean {
-  return kind > TOOL && kind !== TEXT && kind !== REFUSAL && kind !== CALL_ID && kind !== OWN_BLOCK
+  return (
+    kind > Kind.TOOL && kind !== Kind.TEXT && kind !== Kind.REFUSAL && kind !== Kind.CALL_ID && kind !== Kind.OWN_BLOCK
+  )
 }
 
 /** The message of an answer that has its calls, or else the first. */

@@ -1,7 +1,8 @@
 /** The tokens of a document: its pages, found without a parser, in the vendors' rules of thumb. */
 
-import { type Conversation, MEDIA_TYPE } from '../core/conversation.ts'
+import type { Conversation } from '../core/conversation.ts'
 import { isTextType, PDF } from '../core/document-types.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import { TextTokens } from './text-tokens.ts'
 
 /** Anthropic documents 1,500 to 3,000 tokens a page of a PDF; the other vendors count fewer. */
@@ -17,7 +18,7 @@ export const REMOTE_DOCUMENT_TOKENS = 10 * TOKENS_A_PAGE
 
 /** Of one in base64. Text counts as text, anything else by its pages. */
 export function documentTokens(conversation: Conversation, entry: number): number {
-  const type = conversation.companionOf(entry, MEDIA_TYPE)
+  const type = conversation.companionOf(entry, Kind.MEDIA_TYPE)
   const name = type < 0 ? PDF : conversation.textAt(type)
   const bytes = Buffer.from(conversation.textAt(entry), 'base64')
   if (isTextType(name)) {

@@ -4,33 +4,8 @@
  */
 
 import type { ChatRequest, ToolChoice } from '../core/chat-request.ts'
-import {
-  ARGUMENTS,
-  AUDIO,
-  CALL_ID,
-  CONTEXT,
-  type Conversation,
-  DOCUMENT,
-  DOCUMENT_END,
-  DOCUMENT_PARTS,
-  DOCUMENT_TEXT,
-  DOCUMENT_URL,
-  type Entries,
-  FILE,
-  FILE_NAME,
-  FORMAT,
-  FREE_FORM,
-  IMAGE,
-  IMAGE_URL,
-  INPUT,
-  MEDIA_TYPE,
-  NAME,
-  OWN_BLOCK,
-  REFUSAL,
-  RESULT_ID,
-  STRICT,
-  TEXT,
-} from '../core/conversation.ts'
+import type { Conversation, Entries } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import type { ToolList } from '../core/tool-list.ts'
 import { documentTokens, REMOTE_DOCUMENT_TOKENS } from './document-size.ts'
@@ -76,10 +51,10 @@ export function estimateInput(request: ChatRequest): number {
 
 /** How many of them are audio. */
 export function estimateAudio({ conversation }: ChatRequest): number {
-  if (!conversation.has(AUDIO)) return 0
+  if (!conversation.has(Kind.AUDIO)) return 0
   let bytes = 0
   for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {
-    if (conversation.kindAt(entry) === AUDIO) bytes += conversation.toAt(entry) - conversation.fromAt(entry)
+    if (conversation.kindAt(entry) === Kind.AUDIO) bytes += conversation.toAt(entry) - conversation.fromAt(entry)
   }
   return Math.ceil((bytes / BYTES_A_TOKEN_MAX) * SAFETY)
 }
@@ -121,45 +96,45 @@ class Estimate {
 
   private entry(conversation: Conversation, entry: number): void {
     switch (conversation.kindAt(entry)) {
-      case TEXT:
-      case REFUSAL:
-      case NAME:
-      case ARGUMENTS:
-      case INPUT:
-      case FORMAT:
-      case FILE_NAME:
-      case CONTEXT:
-      case OWN_BLOCK:
+      case Kind.TEXT:
+      case Kind.REFUSAL:
+      case Kind.NAME:
+      case Kind.ARGUMENTS:
+      case Kind.INPUT:
+      case Kind.FORMAT:
+      case Kind.FILE_NAME:
+      case Kind.CONTEXT:
+      case Kind.OWN_BLOCK:
         return this.span(conversation, entry)
-      case CALL_ID:
+      case Kind.CALL_ID:
         this.tokens += TOKENS_A_TOOL
         return this.unreadSpan(conversation, entry)
-      case IMAGE:
+      case Kind.IMAGE:
         return this.image(conversation, entry)
-      case IMAGE_URL:
+      case Kind.IMAGE_URL:
         this.images += REMOTE_IMAGE_TOKENS
         return this.unreadSpan(conversation, entry)
-      case AUDIO:
-      case FILE:
+      case Kind.AUDIO:
+      case Kind.FILE:
         this.tokens += TOKENS_A_PART
         return this.data(conversation, entry)
-      case DOCUMENT:
+      case Kind.DOCUMENT:
         this.tokens += TOKENS_A_PART
         this.images += documentTokens(conversation, entry)
         return this.unreadSpan(conversation, entry)
-      case DOCUMENT_TEXT:
+      case Kind.DOCUMENT_TEXT:
         this.tokens += TOKENS_A_PART
         return this.span(conversation, entry)
-      case DOCUMENT_URL:
+      case Kind.DOCUMENT_URL:
         this.images += REMOTE_DOCUMENT_TOKENS
         return this.unreadSpan(conversation, entry)
-      case DOCUMENT_PARTS:
+      case Kind.DOCUMENT_PARTS:
         this.tokens += TOKENS_A_PART
         return
-      case DOCUMENT_END:
+      case Kind.DOCUMENT_END:
         return
-      case RESULT_ID:
-      case MEDIA_TYPE:
+      case Kind.RESULT_ID:
+      case Kind.MEDIA_TYPE:
         return this.unreadSpan(conversation, entry)
       default:
         this.tokens += TOKENS_A_MESSAGE
@@ -185,8 +160,8 @@ class Estimate {
   tools(tools: ToolList): void {
     for (let entry = 0; entry < tools.end; entry = tools.next(entry)) {
       const kind = tools.kindAt(entry)
-      if (kind === NAME) this.tokens += TOKENS_A_TOOL
-      if (kind !== STRICT && kind !== FREE_FORM) this.span(tools, entry)
+      if (kind === Kind.NAME) this.tokens += TOKENS_A_TOOL
+      if (kind !== Kind.STRICT && kind !== Kind.FREE_FORM) this.span(tools, entry)
     }
   }
 

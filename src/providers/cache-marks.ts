@@ -1,6 +1,7 @@
 /** How cache marks are written, and which of a request are sent to Anthropic and Bedrock, which accept four. */
 
-import { type Conversation, RESULT_ID } from '../core/conversation.ts'
+import type { Conversation } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import { type CacheMark, indexOfMark, markOf } from '../core/entry-marks.ts'
 import { type Part, part } from '../core/json-builder.ts'
 import type { ToolList } from '../core/tool-list.ts'
@@ -94,7 +95,7 @@ function markedEntries(turns: Turns, hasInner: boolean): readonly number[] {
   for (let at = 0; at <= turns.lastPlace; at++) {
     const block = turns.blockAt(at)
     if (block === PLACEHOLDER) continue
-    if (hasInner && turns.kindOf(block) === RESULT_ID) {
+    if (hasInner && turns.kindOf(block) === Kind.RESULT_ID) {
       const first = turns.partOfResult(conversation.next(block))
       for (let part = first; part !== NO_ENTRY; part = turns.partAfter(part)) add(part)
     }

@@ -1,6 +1,7 @@
 /** The arguments of tool calls: of earlier calls as objects for providers, of an answer's calls as JSON for callers. */
 
-import { type Conversation, INPUT } from '../core/conversation.ts'
+import type { Conversation } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import { LONG_NUMBERS_MAX, LongNumbersError, type LongNumbersLeft, parseExact } from '../core/exact-json.ts'
 import { isObject, type JsonObject, type JsonValue, objectOf } from '../core/json.ts'
 import type { JsonBuilder } from '../core/json-builder.ts'
@@ -46,7 +47,7 @@ export class CallInputWriter {
    * written again, they took three times as long. Throws as `CallInputs` does.
    */
   write(json: JsonBuilder, conversation: Conversation, entry: number): void {
-    if (conversation.kindAt(entry) === INPUT) return json.entry(conversation, entry)
+    if (conversation.kindAt(entry) === Kind.INPUT) return json.entry(conversation, entry)
     const { arena } = conversation
     const from = conversation.fromAt(entry)
     const to = conversation.toAt(entry)

@@ -1,6 +1,7 @@
 /** The calls and results of a conversation in the order of its messages, for APIs that have no turns. */
 
-import { ASSISTANT, CALL_ID, type Conversation, RESULT_ID, SYSTEM } from '../core/conversation.ts'
+import type { Conversation } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 
 /** In which order the calls and results of a conversation are sent. */
 export interface CallOrder {
@@ -21,7 +22,7 @@ export class CallPlaces implements CallOrder {
   private readonly answers: boolean[] = []
 
   constructor(readonly conversation: Conversation) {
-    if (conversation.has(CALL_ID) || conversation.has(RESULT_ID)) this.find()
+    if (conversation.has(Kind.CALL_ID) || conversation.has(Kind.RESULT_ID)) this.find()
     this.turns.push(this.blocks.length)
   }
 
@@ -30,14 +31,14 @@ export class CallPlaces implements CallOrder {
     for (let message = 0; message < conversation.end; ) {
       const end = conversation.endOfMessage(message)
       const role = conversation.kindAt(message)
-      const isAnswer = role === ASSISTANT
-      if (role !== SYSTEM && answers.at(-1) !== isAnswer) {
+      const isAnswer = role === Kind.ASSISTANT
+      if (role !== Kind.SYSTEM && answers.at(-1) !== isAnswer) {
         turns.push(blocks.length)
         answers.push(isAnswer)
       }
       for (let entry = conversation.next(message); entry < end; entry = conversation.next(entry)) {
         const kind = conversation.kindAt(entry)
-        if (kind === CALL_ID || kind === RESULT_ID) blocks.push(entry)
+        if (kind === Kind.CALL_ID || kind === Kind.RESULT_ID) blocks.push(entry)
       }
       message = end
     }

@@ -1,7 +1,8 @@
 /** The documents of a conversation, as providers write them. */
 
-import { CONTEXT, type Conversation, DOCUMENT, DOCUMENT_TEXT, FILE_NAME, MEDIA_TYPE } from '../core/conversation.ts'
+import type { Conversation } from '../core/conversation.ts'
 import { extensionOf, isTextType, typeByExtension } from '../core/document-types.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import { COMMA, type JsonBuilder, LINE_END, type Part, part } from '../core/json-builder.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { NO_ENTRY } from './turns.ts'
@@ -27,8 +28,8 @@ export class SentDocument {
     readonly entry: number,
   ) {
     this.kind = conversation.kindAt(entry)
-    this.nameEntry = conversation.companionOf(entry, FILE_NAME)
-    this.contextEntry = conversation.companionOf(entry, CONTEXT)
+    this.nameEntry = conversation.companionOf(entry, Kind.FILE_NAME)
+    this.contextEntry = conversation.companionOf(entry, Kind.CONTEXT)
   }
 
   /** Its name; undefined if it has none. */
@@ -39,8 +40,8 @@ export class SentDocument {
   /** Of one in base64. Of an address: the type by its name, or a PDF. */
   get mediaType(): string {
     const { conversation, entry, kind } = this
-    if (kind === DOCUMENT_TEXT) return 'text/plain'
-    const type = conversation.companionOf(entry, MEDIA_TYPE)
+    if (kind === Kind.DOCUMENT_TEXT) return 'text/plain'
+    const type = conversation.companionOf(entry, Kind.MEDIA_TYPE)
     if (type !== NO_ENTRY) return conversation.textAt(type)
     return typeByExtension(conversation.textAt(entry)) ?? 'application/pdf'
   }
@@ -52,7 +53,7 @@ export class SentDocument {
 
   /** The text of one in base64; undefined if it is no text in UTF-8. */
   decodedText(): string | undefined {
-    if (this.kind !== DOCUMENT || !isTextType(this.mediaType)) return undefined
+    if (this.kind !== Kind.DOCUMENT || !isTextType(this.mediaType)) return undefined
     const bytes = Buffer.from(this.conversation.textAt(this.entry), 'base64')
     try {
       return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
@@ -94,7 +95,7 @@ export class SentDocument {
     const { conversation, entry } = this
     const end = conversation.endOfPart(entry)
     let part = conversation.next(entry)
-    while (conversation.kindAt(part) === FILE_NAME || conversation.kindAt(part) === CONTEXT)
+    while (conversation.kindAt(part) === Kind.FILE_NAME || conversation.kindAt(part) === Kind.CONTEXT)
       part = conversation.next(part)
     let isFirst = true
     if (text !== undefined && this.hasHeading) {

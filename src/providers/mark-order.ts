@@ -2,7 +2,8 @@
  * The order of cache marks: providers reject a mark of 1h after one of 5m, in the order in which they read a request.
  */
 
-import { CALL_ID, type Conversation, RESULT_ID, SYSTEM } from '../core/conversation.ts'
+import type { Conversation } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import type { CacheMark } from '../core/entry-marks.ts'
 import type { ToolList } from '../core/tool-list.ts'
 
@@ -41,7 +42,8 @@ function reordered({ conversation, tools, cache }: Marked): Marked {
   const changes = new Map<number, CacheMark>()
   for (const isSystem of [true, false]) {
     for (let message = 0; message < conversation.end; message = conversation.endOfMessage(message))
-      if ((conversation.kindAt(message) === SYSTEM) === isSystem) orderMessage(conversation, message, order, changes)
+      if ((conversation.kindAt(message) === Kind.SYSTEM) === isSystem)
+        orderMessage(conversation, message, order, changes)
   }
   return {
     tools: ordered,
@@ -60,10 +62,10 @@ function orderMessage(
   const end = conversation.endOfMessage(message)
   const visit = (entry: number) => {
     const mark = conversation.markAt(entry)
-    if (mark !== undefined && conversation.kindAt(entry) !== CALL_ID) changes.set(entry, order.next(mark))
+    if (mark !== undefined && conversation.kindAt(entry) !== Kind.CALL_ID) changes.set(entry, order.next(mark))
   }
   const first = conversation.next(message)
-  const isResult = first < end && conversation.kindAt(first) === RESULT_ID
+  const isResult = first < end && conversation.kindAt(first) === Kind.RESULT_ID
   for (let entry = isResult ? conversation.next(first) : first; entry < end; entry = conversation.next(entry))
     visit(entry)
   if (isResult) visit(first)

@@ -1,7 +1,8 @@
 /** The ids of earlier tool calls in the form that providers accept. */
 
 import { CallIdSet, isLegalId } from '../core/call-id-set.ts'
-import { CALL_ID, type Conversation, RESULT_ID } from '../core/conversation.ts'
+import type { Conversation } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import type { JsonBuilder } from '../core/json-builder.ts'
 import type { SharedIds } from '../core/sent-items.ts'
 import type { CallOrder } from './call-places.ts'
@@ -57,21 +58,21 @@ export class SentCallIds {
 function areKept(turns: CallOrder): boolean {
   const { conversation } = turns
   callIds.begin()
-  if (!conversation.has(CALL_ID) && !conversation.has(RESULT_ID)) return true
+  if (!conversation.has(Kind.CALL_ID) && !conversation.has(Kind.RESULT_ID)) return true
   const { arena } = conversation
   let buffer: Uint8Array | undefined
   for (let at = 0; at <= turns.lastPlace; at++) {
     const block = turns.blockAt(at)
     if (block === PLACEHOLDER) continue
     const kind = conversation.kindAt(block)
-    if (kind !== CALL_ID && kind !== RESULT_ID) continue
+    if (kind !== Kind.CALL_ID && kind !== Kind.RESULT_ID) continue
     const from = conversation.fromAt(block)
     const start = arena.indexAt(from)
     const end = arena.indexAt(from, conversation.toAt(block))
     // All are in the body, or none is; those in different buffers are not compared.
     buffer ??= arena.bufferAt(from)
     if (buffer !== arena.bufferAt(from)) return false
-    if (kind === CALL_ID ? !callIds.add(buffer, start, end, block) : !isLegalId(buffer, start, end)) return false
+    if (kind === Kind.CALL_ID ? !callIds.add(buffer, start, end, block) : !isLegalId(buffer, start, end)) return false
   }
   return true
 }
@@ -86,10 +87,10 @@ export function unchangedIds(conversation: Conversation, from: number, known: Sh
   const added = new Set<string>()
   for (let entry = from; entry < conversation.end; entry = conversation.next(entry)) {
     const kind = conversation.kindAt(entry)
-    if (kind !== CALL_ID && kind !== RESULT_ID) continue
+    if (kind !== Kind.CALL_ID && kind !== Kind.RESULT_ID) continue
     const id = conversation.textAt(entry)
     if (!LEGAL_ID.test(id)) return undefined
-    if (kind === RESULT_ID) continue
+    if (kind === Kind.RESULT_ID) continue
     if (known.has(id) || added.has(id)) return undefined
     added.add(id)
   }
@@ -119,8 +120,8 @@ class ChangedIds {
       for (let at = turns.firstBlock(turn); at < turns.firstBlock(turn + 1); at++) {
         const block = turns.blockAt(at)
         const kind = turns.kindOf(block)
-        if (kind === CALL_ID) this.sent.set(block, this.call(block, conversation.textAt(block)))
-        else if (kind === RESULT_ID) this.sent.set(block, this.result(conversation.textAt(block)))
+        if (kind === Kind.CALL_ID) this.sent.set(block, this.call(block, conversation.textAt(block)))
+        else if (kind === Kind.RESULT_ID) this.sent.set(block, this.result(conversation.textAt(block)))
       }
     }
   }

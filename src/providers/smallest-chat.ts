@@ -2,7 +2,8 @@
 
 import { Arena } from '../core/arena.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
-import { Conversation, TEXT, USER } from '../core/conversation.ts'
+import { Conversation } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import { ToolList } from '../core/tool-list.ts'
 
 const GREETING = new Arena(Buffer.from('Hi'))
@@ -14,7 +15,7 @@ export function smallestChat(model: string): ChatRequest {
   return {
     model,
     stream: false,
-    conversation: new Conversation(GREETING, Int32Array.of(USER, 0, 0, TEXT, 0, GREETING.end), 'chat'),
+    conversation: new Conversation(GREETING, Int32Array.of(Kind.USER, 0, 0, Kind.TEXT, 0, GREETING.end), 'chat'),
     tools: new ToolList(GREETING, new Int32Array(0), 'chat'),
     maxOutputTokens: OUTPUT_TOKENS,
     limitsOutput: false,

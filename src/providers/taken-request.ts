@@ -1,7 +1,8 @@
 /** A request as one provider takes it: what only the caller's own API has goes to providers of that API alone. */
 
 import type { ChatRequest } from '../core/chat-request.ts'
-import { ENTRY_INTS, OWN_BLOCK } from '../core/conversation.ts'
+import { ENTRY_INTS } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import type { OwnFields } from '../core/own-fields.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Provider, Target } from './provider.ts'
@@ -44,7 +45,7 @@ function withoutBlocks({ conversation, thoughts }: ChatRequest): Spoken {
 
 /** By the specification, items of unknown types are as if they had not been sent. */
 function withoutItems({ conversation, thoughts }: ChatRequest): Spoken {
-  if (!conversation.has(OWN_BLOCK)) return { conversation, thoughts }
+  if (!conversation.has(Kind.OWN_BLOCK)) return { conversation, thoughts }
   const { kept, places } = conversation.withoutOwnMessages()
   if (kept.isEmpty)
     throw new ProviderError('rejected', 'The input holds no item that this model takes.', { unsent: true })

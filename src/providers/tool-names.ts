@@ -2,7 +2,8 @@
 
 import { isLegalId } from '../core/call-id-set.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
-import { type Entries, NAME } from '../core/conversation.ts'
+import type { Entries } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import type { JsonBuilder } from '../core/json-builder.ts'
 
 /** The provider's rule for names. */
@@ -102,10 +103,10 @@ function namesIn({ tools, conversation, toolChoice }: ChatRequest): ReadonlySet<
 }
 
 function hasOddName(list: Entries, { legal, charsMax }: NameRule): boolean {
-  if (!list.has(NAME)) return false
+  if (!list.has(Kind.NAME)) return false
   const { arena } = list
   for (let entry = 0; entry < list.end; entry = list.next(entry)) {
-    if (list.kindAt(entry) !== NAME) continue
+    if (list.kindAt(entry) !== Kind.NAME) continue
     const from = list.fromAt(entry)
     // Too long, however it is written: megabytes of escapes are not decoded to find that out.
     if (list.toAt(entry) - from > ESCAPE_BYTES * charsMax) return true
@@ -124,6 +125,6 @@ const LETTERS = 0x41
 const ESCAPE_BYTES = 6
 
 function forEachName(list: Entries, visit: (entry: number) => void): void {
-  if (!list.has(NAME)) return
-  for (let entry = 0; entry < list.end; entry = list.next(entry)) if (list.kindAt(entry) === NAME) visit(entry)
+  if (!list.has(Kind.NAME)) return
+  for (let entry = 0; entry < list.end; entry = list.next(entry)) if (list.kindAt(entry) === Kind.NAME) visit(entry)
 }

@@ -21,21 +21,8 @@
  */
 
 import type { ChatRequest } from '../core/chat-request.ts'
-import {
-  ASSISTANT,
-  AUDIO,
-  CALL_ID,
-  type Conversation,
-  FILE,
-  isMedia,
-  OWN_BLOCK,
-  REFUSAL,
-  RESULT_ID,
-  SYSTEM,
-  TEXT,
-  TOOL,
-  USER,
-} from '../core/conversation.ts'
+import { type Conversation, isMedia } from '../core/conversation.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import { type JsonBuilder, LINE_END, part } from '../core/json-builder.ts'
 import { BACKSLASH } from '../core/json-bytes.ts'
 import { ProviderError } from '../core/provider-error.ts'
@@ -119,9 +106,9 @@ export class Turns {
 
   /** The kind of a block, where all texts are `TEXT`. */
   kindOf(block: number): number {
-    if (block === PLACEHOLDER) return TEXT
+    if (block === PLACEHOLDER) return Kind.TEXT
     const kind = this.conversation.kindAt(block)
-    return kind === REFUSAL ? TEXT : kind
+    return kind === Kind.REFUSAL ? Kind.TEXT : kind
   }
 
   /** Writes a text block, as the inside of a string. */
@@ -129,8 +116,8 @@ export class Turns {
     if (block === PLACEHOLDER) return json.part(PLACEHOLDER_TEXT)
     const { conversation } = this
     json.entry(conversation, block)
-    if (conversation.kindAt(block) !== REFUSAL) return
-    const end = endOfKind(conversation, block, REFUSAL)
+    if (conversation.kindAt(block) !== Kind.REFUSAL) return
+    const end = endOfKind(conversation, block, Kind.REFUSAL)
     for (let next = conversation.next(block); next < end; next = conversation.next(next)) json.entry(conversation, next)
   }
 
@@ -139,7 +126,7 @@ export class Turns {
     if (block !== this.lastBlock || !this.isAnswer(this.count - 1) || this.endsTight(block))
       return this.text(json, block)
     const { conversation } = this
-    const end = endOfKind(conversation, block, conversation.kindAt(block) === REFUSAL ? REFUSAL : KIND_OF_ONE)
+    const end = endOfKind(conversation, block, conversation.kindAt(block) === Kind.REFUSAL ? Kind.REFUSAL : KIND_OF_ONE)
     let text = conversation.textAt(block)
     for (let next = conversation.next(block); next < end; next = conversation.next(next))
       text += conversation.textAt(next)
@@ -149,7 +136,7 @@ export class Turns {
   /** Whether a text certainly has no white space at its end, found without decoding it. */
   private endsTight(block: number): boolean {
     const { conversation } = this
-    if (conversation.kindAt(block) !== TEXT) return false
+    if (conversation.kindAt(block) !== Kind.TEXT) return false
     const { arena } = conversation
     const from = conversation.fromAt(block)
     const end = arena.indexAt(from, conversation.toAt(block))
@@ -159,7 +146,7 @@ export class Turns {
   /** Whether a turn begins with the results of calls. */
   isAnswered(turn: number): boolean {
     const first = this.blockAt(this.firstBlock(turn))
-    return first !== PLACEHOLDER && this.conversation.kindAt(first) === RESULT_ID
+    return first !== PLACEHOLDER && this.conversation.kindAt(first) === Kind.RESULT_ID
   }
 
   /**
@@ -170,8 +157,8 @@ export class Turns {
     const { conversation } = this
     for (let part = entry; part < conversation.end; part = conversation.endOfPart(part)) {
       const kind = conversation.kindAt(part)
-      if (isMedia(kind) || kind === OWN_BLOCK) return part
-      if (kind !== TEXT) break
+      if (isMedia(kind) || kind === Kind.OWN_BLOCK) return part
+      if (kind !== Kind.TEXT) break
       if (isSolid(conversation, part)) return part
     }
     return NO_ENTRY
@@ -195,10 +182,10 @@ export class Turns {
     let isFirst = true
     for (
       let part = conversation.next(block);
-      part < conversation.end && conversation.kindAt(part) > TOOL;
+      part < conversation.end && conversation.kindAt(part) > Kind.TOOL;
       part = conversation.endOfPart(part)
     ) {
-      if (conversation.kindAt(part) !== TEXT) continue
+      if (conversation.kindAt(part) !== Kind.TEXT) continue
       if (!isFirst) json.part(LINE_END)
       isFirst = false
       json.entry(conversation, part)
@@ -209,9 +196,9 @@ export class Turns {
   calledNames(): ReadonlySet<string> {
     const names = new Set<string>()
     const { conversation } = this
-    if (!conversation.has(CALL_ID)) return names
+    if (!conversation.has(Kind.CALL_ID)) return names
     for (const block of this.blocks)
-      if (this.kindOf(block) === CALL_ID) names.add(conversation.textAt(conversation.next(block)))
+      if (this.kindOf(block) === Kind.CALL_ID) names.add(conversation.textAt(conversation.next(block)))
     return names
   }
 }
@@ -244,7 +231,7 @@ class TurnBuilder {
       end = conversation.endOfMessage(message)
       this.add(message, conversation.next(message), end)
     }
-    if (this.side === NO_SIDE) this.begin(USER, conversation.end, conversation.end)
+    if (this.side === NO_SIDE) this.begin(Kind.USER, conversation.end, conversation.end)
     this.close()
     // So that no turn is read beyond the last one, which is slow.
     this.begin(NO_SIDE, conversation.end, conversation.end)
@@ -253,16 +240,16 @@ class TurnBuilder {
   private add(message: number, first: number, end: number): void {
     const { conversation } = this
     switch (conversation.kindAt(message)) {
-      case SYSTEM:
+      case Kind.SYSTEM:
         this.systemMessages++
         for (let entry = first; entry < end; entry = conversation.next(entry))
           if (isSolid(conversation, entry)) this.system.push(entry)
         return
-      case USER:
-        this.open(USER, message, end)
+      case Kind.USER:
+        this.open(Kind.USER, message, end)
         return this.question(first, end)
-      case TOOL:
-        this.open(USER, message, end)
+      case Kind.TOOL:
+        this.open(Kind.USER, message, end)
         this.blocks.push(first)
         return
       default:
@@ -274,9 +261,10 @@ class TurnBuilder {
     const { conversation, later } = this
     for (let entry = first; entry < end; entry = conversation.endOfPart(entry)) {
       const kind = conversation.kindAt(entry)
-      if (isMedia(kind) || kind === OWN_BLOCK || (kind === TEXT && isSolid(conversation, entry))) later.push(entry)
-      else if (kind === AUDIO) throw unknown('input_audio')
-      else if (kind === FILE) throw unknown('file')
+      if (isMedia(kind) || kind === Kind.OWN_BLOCK || (kind === Kind.TEXT && isSolid(conversation, entry)))
+        later.push(entry)
+      else if (kind === Kind.AUDIO) throw unknown('input_audio')
+      else if (kind === Kind.FILE) throw unknown('file')
     }
   }
 
@@ -284,20 +272,20 @@ class TurnBuilder {
     const { conversation } = this
     for (let entry = first; entry < end; entry = conversation.next(entry)) {
       switch (conversation.kindAt(entry)) {
-        case TEXT:
+        case Kind.TEXT:
           if (!isSolid(conversation, entry)) break
-          this.open(ASSISTANT, message, end)
+          this.open(Kind.ASSISTANT, message, end)
           this.blocks.push(entry)
           break
-        case REFUSAL:
+        case Kind.REFUSAL:
           entry = this.refusal(message, entry, end)
           break
-        case OWN_BLOCK:
-          this.open(ASSISTANT, message, end)
+        case Kind.OWN_BLOCK:
+          this.open(Kind.ASSISTANT, message, end)
           this.blocks.push(entry)
           break
-        case CALL_ID:
-          this.open(ASSISTANT, message, end)
+        case Kind.CALL_ID:
+          this.open(Kind.ASSISTANT, message, end)
           this.later.push(entry)
       }
     }
@@ -306,7 +294,7 @@ class TurnBuilder {
   /** The refusals of a message are one text. Returns the last of them. */
   private refusal(message: number, first: number, end: number): number {
     const { conversation } = this
-    const after = endOfKind(conversation, first, REFUSAL)
+    const after = endOfKind(conversation, first, Kind.REFUSAL)
     let last = first
     let hasText = false
     for (let entry = first; entry < after; entry = conversation.next(entry)) {
@@ -314,7 +302,7 @@ class TurnBuilder {
       last = entry
     }
     if (hasText) {
-      this.open(ASSISTANT, message, end)
+      this.open(Kind.ASSISTANT, message, end)
       this.blocks.push(first)
     }
     return last
@@ -325,8 +313,8 @@ class TurnBuilder {
     if (this.side === side) this.turns[this.turns.length - 1] = end
     else {
       this.close()
-      if (this.side === NO_SIDE && side === ASSISTANT) {
-        this.begin(USER, message, message)
+      if (this.side === NO_SIDE && side === Kind.ASSISTANT) {
+        this.begin(Kind.USER, message, message)
         this.close()
       }
       this.begin(side, message, end)
@@ -343,7 +331,7 @@ class TurnBuilder {
     if (this.side === NO_SIDE) return
     for (let at = 0; at < later.length; at++) blocks.push(later[at] ?? 0)
     later.length = 0
-    if (this.side === USER && blocks.length === this.turns[this.turns.length - TURN_INTS]) blocks.push(PLACEHOLDER)
+    if (this.side === Kind.USER && blocks.length === this.turns[this.turns.length - TURN_INTS]) blocks.push(PLACEHOLDER)
   }
 }
 

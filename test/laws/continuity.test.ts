@@ -4,7 +4,7 @@
  */
 
 import { expect } from 'bun:test'
-import { ASSISTANT, CALL_ID, TEXT, TOOL, USER } from '../../src/core/conversation.ts'
+import * as Kind from '../../src/core/entry-kinds.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import type { TargetThoughts, ThoughtStore } from '../../src/core/thoughts.ts'
 import { issuerOf, ThinkingTargets, ThoughtMemory } from '../../src/gateway/thought-memory.ts'
@@ -129,18 +129,18 @@ function givenBack(messages: readonly Message[], thoughts: TargetThoughts | unde
   let isAnswer = false
   for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {
     const kind = conversation.kindAt(entry)
-    if (kind <= TOOL) {
-      isAnswer = kind === ASSISTANT
+    if (kind <= Kind.TOOL) {
+      isAnswer = kind === Kind.ASSISTANT
       if (isAnswer && !isOpen) answers.push([])
       if (isAnswer) isOpen = true
-      if (kind === USER) isOpen = false
+      if (kind === Kind.USER) isOpen = false
       continue
     }
     const text = conversation.textAt(entry)
-    if (!isAnswer && kind === TEXT && text === LAST) isOpen = false
-    if (!isAnswer || (kind !== TEXT && kind !== CALL_ID)) continue
+    if (!isAnswer && kind === Kind.TEXT && text === LAST) isOpen = false
+    if (!isAnswer || (kind !== Kind.TEXT && kind !== Kind.CALL_ID)) continue
     for (const mark of thoughts?.before(entry) ?? []) answers.at(-1)?.push({ kind: 'thought', mark })
-    answers.at(-1)?.push(kind === TEXT ? { kind: 'text', text } : { kind: 'call', id: text })
+    answers.at(-1)?.push(kind === Kind.TEXT ? { kind: 'text', text } : { kind: 'call', id: text })
   }
   return answers.map((pieces) => written(pieces, true))
 }

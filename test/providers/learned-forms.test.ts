@@ -5,8 +5,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
-import { CALL_ID } from '../../src/core/conversation.ts'
 import type { Endpoint } from '../../src/core/endpoint.ts'
+import * as Kind from '../../src/core/entry-kinds.ts'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { acceptChat, UNPARSED } from '../../src/dialects/chat/request.ts'
@@ -61,7 +61,7 @@ function learn(provider: Provider, error: ProviderError, of: Case): Learned {
 /** A request whose calls have signatures of their own. */
 function signed(request: ChatRequest): ChatRequest {
   const { conversation } = request
-  const isCall = (entry: number) => conversation.kindAt(entry) === CALL_ID
+  const isCall = (entry: number) => conversation.kindAt(entry) === Kind.CALL_ID
   const known = (entry: number) => (isCall(entry) ? '"c2lnbmVk"' : undefined)
   return { ...request, thoughts: { form: 'gemini', before: () => [], with: known } }
 }

@@ -1,7 +1,7 @@
 /** Tool names that a provider rejects become legal, unique and stable ones, and are restored in answers. */
 
 import { describe, expect, test } from 'bun:test'
-import { CALL_ID, RESULT_ID } from '../../src/core/conversation.ts'
+import * as Kind from '../../src/core/entry-kinds.ts'
 import { JsonBuilder } from '../../src/core/json-builder.ts'
 import { CallInputs } from '../../src/providers/call-arguments.ts'
 import { restoreToolName } from '../../src/providers/provider.ts'
@@ -83,7 +83,7 @@ function sentIds(messages: readonly Message[]): string[] {
   for (let place = 0; place <= turns.lastPlace; place++) {
     const block = turns.blockAt(place)
     const kind = turns.kindOf(block)
-    if (kind !== CALL_ID && kind !== RESULT_ID) continue
+    if (kind !== Kind.CALL_ID && kind !== Kind.RESULT_ID) continue
     const json = new JsonBuilder(conversation.arena, 64)
     ids.write(json, block)
     sent.push(String(json.take()))

@@ -6,33 +6,8 @@
 import { Arena } from '../../src/core/arena.ts'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { ToolCall } from '../../src/core/completion.ts'
-import {
-  ARGUMENTS,
-  ASSISTANT,
-  AUDIO,
-  CALL_ID,
-  Conversation,
-  DETAILED,
-  DETAILS,
-  FAILED,
-  FILE,
-  FILE_NAME,
-  FORMAT,
-  IMAGE,
-  IMAGE_URL,
-  type ImageDetail,
-  INPUT,
-  MEDIA_TYPE,
-  NAME,
-  OF_OBJECT,
-  REFUSAL,
-  RESULT_ID,
-  STRICT,
-  SYSTEM,
-  TEXT,
-  TOOL,
-  USER,
-} from '../../src/core/conversation.ts'
+import { Conversation, DETAILED, DETAILS, FAILED, type ImageDetail, OF_OBJECT } from '../../src/core/conversation.ts'
+import * as Kind from '../../src/core/entry-kinds.ts'
 import { type CacheMark, indexOfMark, MARKED } from '../../src/core/entry-marks.ts'
 import { EntryWriter } from '../../src/core/entry-writer.ts'
 import { isObject, type JsonObject, objectOf, stringOf } from '../../src/core/json.ts'
@@ -148,7 +123,7 @@ function seen(exchange: Exchange): Seen {
 }
 
 const NO_BYTES = new Uint8Array(0)
-const ROLES = { system: SYSTEM, user: USER, assistant: ASSISTANT, tool: TOOL } as const
+const ROLES = { system: Kind.SYSTEM, user: Kind.USER, assistant: Kind.ASSISTANT, tool: Kind.TOOL } as const
 
 type Cached = Pick<TextPart, 'cache'>
 
@@ -164,49 +139,50 @@ class Maker {
 
   tools(tools: readonly Tool[]): ToolList {
     for (const tool of tools) {
-      this.text(NAME, tool.name, tool)
-      if (tool.description !== undefined) this.text(TEXT, tool.description)
-      this.json(tool.parameters['type'] === 'object' ? INPUT + OF_OBJECT : INPUT, tool.parameters)
-      if (tool.strict !== undefined) this.json(STRICT, tool.strict)
+      this.text(Kind.NAME, tool.name, tool)
+      if (tool.description !== undefined) this.text(Kind.TEXT, tool.description)
+      this.json(tool.parameters['type'] === 'object' ? Kind.INPUT + OF_OBJECT : Kind.INPUT, tool.parameters)
+      if (tool.strict !== undefined) this.json(Kind.STRICT, tool.strict)
     }
     return new ToolList(this.arena, this.entries.take(), 'chat')
   }
 
   private message(message: Message): void {
     this.entries.add(ROLES[message.role], 0, 0)
-    if (message.role === 'tool') this.text(RESULT_ID + (message.isError === true ? FAILED : 0), message.callId, message)
+    if (message.role === 'tool')
+      this.text(Kind.RESULT_ID + (message.isError === true ? FAILED : 0), message.callId, message)
     for (const part of message.parts) this.part(part)
     if (message.role !== 'assistant') return
-    if (message.refusal !== undefined) this.text(REFUSAL, message.refusal)
+    if (message.refusal !== undefined) this.text(Kind.REFUSAL, message.refusal)
     for (const call of message.toolCalls) {
-      this.text(CALL_ID, call.callId, call)
-      this.text(NAME, call.name)
-      this.text(ARGUMENTS, isNoArguments(call.json) ? '{}' : call.json)
+      this.text(Kind.CALL_ID, call.callId, call)
+      this.text(Kind.NAME, call.name)
+      this.text(Kind.ARGUMENTS, isNoArguments(call.json) ? '{}' : call.json)
     }
   }
 
   private part(part: UserPart): void {
-    if (part.type === 'text') this.text(TEXT, part.text, part)
+    if (part.type === 'text') this.text(Kind.TEXT, part.text, part)
     else if (part.type === 'image') this.image(part)
     else this.native(part.json)
   }
 
   private image({ source, detail, cache }: ImagePart): void {
     const detailed = DETAILS.indexOf(detail) * DETAILED
-    if (source.type === 'url') return this.text(IMAGE_URL + detailed, source.url, { cache })
-    this.text(IMAGE + detailed, source.data, { cache })
-    this.text(MEDIA_TYPE, source.mediaType)
+    if (source.type === 'url') return this.text(Kind.IMAGE_URL + detailed, source.url, { cache })
+    this.text(Kind.IMAGE + detailed, source.data, { cache })
+    this.text(Kind.MEDIA_TYPE, source.mediaType)
   }
 
   private native({ input_audio: audio, file }: JsonObject): void {
     if (isObject(audio)) {
-      this.text(AUDIO, stringOf(audio['data']) ?? '')
+      this.text(Kind.AUDIO, stringOf(audio['data']) ?? '')
       const format = stringOf(audio['format'])
-      if (format !== undefined) this.text(FORMAT, format)
+      if (format !== undefined) this.text(Kind.FORMAT, format)
     } else if (isObject(file)) {
-      this.text(FILE, stringOf(file['file_data']) ?? '')
+      this.text(Kind.FILE, stringOf(file['file_data']) ?? '')
       const name = stringOf(file['filename'])
-      if (name !== undefined) this.text(FILE_NAME, name)
+      if (name !== undefined) this.text(Kind.FILE_NAME, name)
     }
   }
 
@@ -245,11 +221,11 @@ class MessageOf {
     for (let entry = from.next(message); entry < end; entry = from.next(entry)) this.add(entry)
     const texts = parts.flatMap((part) => (part.type === 'text' ? part : []))
     switch (from.kindAt(message)) {
-      case SYSTEM:
+      case Kind.SYSTEM:
         return { role: 'system', parts: texts }
-      case USER:
+      case Kind.USER:
         return { role: 'user', parts }
-      case TOOL:
+      case Kind.TOOL:
         return { role: 'tool', ...this.result, parts: texts }
       default: {
         const refusal = refusals.length > 0 ? refusals.join('') : undefined
@@ -263,28 +239,30 @@ class MessageOf {
     const next = from.next(entry)
     const cache = from.markAt(entry)
     switch (from.kindAt(entry)) {
-      case TEXT:
+      case Kind.TEXT:
         this.parts.push({ type: 'text', text: from.textAt(entry), cache })
         break
-      case RESULT_ID:
+      case Kind.RESULT_ID:
         this.result = { callId: from.textAt(entry), isError: from.isFailed(entry) || undefined, cache }
         break
-      case CALL_ID: {
+      case Kind.CALL_ID: {
         const input = from.next(next)
         const json =
-          from.kindAt(input) === INPUT ? from.arena.jsonAt(from.fromAt(input), from.toAt(input)) : from.textAt(input)
+          from.kindAt(input) === Kind.INPUT
+            ? from.arena.jsonAt(from.fromAt(input), from.toAt(input))
+            : from.textAt(input)
         this.calls.push({ callId: from.textAt(entry), name: from.textAt(next), json, cache })
         break
       }
-      case REFUSAL:
+      case Kind.REFUSAL:
         this.refusals.push(from.textAt(entry))
         break
-      case IMAGE: {
+      case Kind.IMAGE: {
         const source = { type: 'base64', mediaType: from.textAt(next), data: from.textAt(entry) } as const
         this.parts.push({ type: 'image', source, detail: from.detailAt(entry), cache })
         break
       }
-      case IMAGE_URL:
+      case Kind.IMAGE_URL:
         this.parts.push({
           type: 'image',
           source: { type: 'url', url: from.textAt(entry) },
@@ -292,16 +270,16 @@ class MessageOf {
           cache,
         })
         break
-      case AUDIO: {
+      case Kind.AUDIO: {
         const data = from.textAt(entry)
-        const audio = from.kindAt(next) === FORMAT ? { data, format: from.textAt(next) } : { data }
+        const audio = from.kindAt(next) === Kind.FORMAT ? { data, format: from.textAt(next) } : { data }
         this.parts.push({ type: 'native', json: { type: 'input_audio', input_audio: audio } })
         break
       }
-      case FILE: {
+      case Kind.FILE: {
         const data = from.textAt(entry)
         const file =
-          from.kindAt(next) === FILE_NAME ? { filename: from.textAt(next), file_data: data } : { file_data: data }
+          from.kindAt(next) === Kind.FILE_NAME ? { filename: from.textAt(next), file_data: data } : { file_data: data }
         this.parts.push({ type: 'native', json: { type: 'file', file } })
         break
       }
@@ -314,9 +292,9 @@ export function toolsOf(list: ToolList): readonly Tool[] {
   const tools: Tool[] = []
   const { arena } = list
   for (let tool = 0; tool < list.end; tool = list.endOfTool(tool)) {
-    const description = list.memberOf(tool, TEXT)
-    const strict = list.memberOf(tool, STRICT)
-    const schema = list.memberOf(tool, INPUT)
+    const description = list.memberOf(tool, Kind.TEXT)
+    const strict = list.memberOf(tool, Kind.STRICT)
+    const schema = list.memberOf(tool, Kind.INPUT)
     tools.push({
       name: list.textAt(tool),
       description: description === -1 ? undefined : list.textAt(description),

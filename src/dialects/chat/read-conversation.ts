@@ -4,28 +4,8 @@
  */
 
 import type { Arena } from '../../core/arena.ts'
-import {
-  ASSISTANT,
-  AUDIO,
-  CALL_ID,
-  Conversation,
-  DETAILED,
-  EXACT,
-  FILE,
-  FILE_NAME,
-  FORMAT,
-  IMAGE,
-  IMAGE_URL,
-  INPUT,
-  MEDIA_TYPE,
-  NAME,
-  REFUSAL,
-  RESULT_ID,
-  SYSTEM,
-  TEXT,
-  TOOL,
-  USER,
-} from '../../core/conversation.ts'
+import { Conversation, DETAILED, EXACT } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { FREE_CLOSING, FREE_OPENING } from '../../core/tool-list.ts'
@@ -43,7 +23,7 @@ const MESSAGE = words(
 const [ROLE, CONTENT, TOOL_CALLS, TOOL_CALL_ID, CACHE_CONTROL, REFUSED, THOUGHTS] = [0, 1, 2, 3, 4, 5, 6]
 const ROLES = words('system', 'user', 'assistant', 'tool', 'developer')
 /** The kind of message of each role, by its index in `ROLES`. */
-const ROLE_KINDS = [SYSTEM, USER, ASSISTANT, TOOL, SYSTEM] as const
+const ROLE_KINDS = [Kind.SYSTEM, Kind.USER, Kind.ASSISTANT, Kind.TOOL, Kind.SYSTEM] as const
 const DEVELOPER = 4
 const PART = words('type', 'text', 'cache_control', 'refusal', 'image_url', 'input_audio', 'file')
 const PARTS = { type: 0, text: 1, cache: 2, refusal: 3, image: 4, audio: 5, file: 6 } as const
@@ -119,17 +99,17 @@ class MessageReader {
     // Beside the role and the content, a call's id or calls.
     this.isExact = word !== DEVELOPER && members === this.usualMembers(kind)
     const entry = entries.add(kind, 0, 0)
-    if (kind === SYSTEM) this.texts()
-    else if (kind === USER) this.userParts()
-    else if (kind === ASSISTANT) this.answer()
+    if (kind === Kind.SYSTEM) this.texts()
+    else if (kind === Kind.USER) this.userParts()
+    else if (kind === Kind.ASSISTANT) this.answer()
     else this.result()
     if (this.isExact) entries.set(entry, kind | EXACT, document.fromOf(message), document.toOf(message))
   }
 
   /** How many members a message has that has nothing which OpenAI would not get as it is. */
   private usualMembers(kind: number): number {
-    if (kind === TOOL) return 3
-    return kind === ASSISTANT && found[TOOL_CALLS] !== NONE ? 3 : 2
+    if (kind === Kind.TOOL) return 3
+    return kind === Kind.ASSISTANT && found[TOOL_CALLS] !== NONE ? 3 : 2
   }
 
   private get path(): string {
@@ -163,7 +143,7 @@ class MessageReader {
     if (document.isString(content)) {
       const from = document.fromOf(content)
       const to = document.toOf(content)
-      if (from !== to) entries.add(TEXT + mark * MARKED, from, to)
+      if (from !== to) entries.add(Kind.TEXT + mark * MARKED, from, to)
       else if (found[TOOL_CALLS] !== NONE) this.isExact = false
       return
     }
@@ -190,12 +170,12 @@ class MessageReader {
     const content = found[CONTENT] ?? NONE
     const mark = this.messageMark()
     if (content !== NONE && document.isString(content)) {
-      entries.add(TEXT + mark * MARKED, document.fromOf(content), document.toOf(content))
+      entries.add(Kind.TEXT + mark * MARKED, document.fromOf(content), document.toOf(content))
       return
     }
     this.isExact = false
     if (document.isNull(content)) {
-      entries.add(TEXT + mark * MARKED, 0, 0)
+      entries.add(Kind.TEXT + mark * MARKED, 0, 0)
       return
     }
     if (!document.isList(content)) throw invalid(`${this.path}.content`, 'must be a string or an array of parts')
@@ -242,7 +222,7 @@ class MessageReader {
     const text = partMembers[PARTS.text] ?? NONE
     if (text === NONE || !document.isString(text)) throw missing(`${path()}.text`)
     const mark = readMark(document, partMembers[PARTS.cache] ?? NONE, path)
-    return entries.add(TEXT + mark * MARKED, document.fromOf(text), document.toOf(text))
+    return entries.add(Kind.TEXT + mark * MARKED, document.fromOf(text), document.toOf(text))
   }
 
   private image(path: string): number {
@@ -263,12 +243,12 @@ class MessageReader {
     const inline = DATA_URL.exec(text.slice(0, DATA_URL_HEAD_CHARS_MAX))
     if (inline === null) {
       checkImageUrl(text, `${path}.image_url.url`, this.reading.imageUrls)
-      return entries.add(IMAGE_URL + added, document.fromOf(url), document.toOf(url))
+      return entries.add(Kind.IMAGE_URL + added, document.fromOf(url), document.toOf(url))
     }
     const [head, type = ''] = inline
     const from = isAsWritten ? document.fromOf(url) + head.length : arena.addText(text.slice(head.length))
-    const entry = entries.add(IMAGE + added, from, isAsWritten ? document.toOf(url) : arena.end)
-    entries.addText(MEDIA_TYPE, arena, type)
+    const entry = entries.add(Kind.IMAGE + added, from, isAsWritten ? document.toOf(url) : arena.end)
+    entries.addText(Kind.MEDIA_TYPE, arena, type)
     return entry
   }
 
@@ -276,8 +256,8 @@ class MessageReader {
     const [data, format] = this.native(partMembers[PARTS.audio] ?? NONE, AUDIO_MEMBERS)
     if (data === NONE) throw missing(`${path}.input_audio.data`)
     this.refuseAddress(data, `${path}.input_audio.data`)
-    this.add(AUDIO, data)
-    if (format !== NONE) this.add(FORMAT, format)
+    this.add(Kind.AUDIO, data)
+    if (format !== NONE) this.add(Kind.FORMAT, format)
   }
 
   /** Inline files only, because an id would name a file of the operator's own account at the provider. */
@@ -285,8 +265,8 @@ class MessageReader {
     const [data, name] = this.native(partMembers[PARTS.file] ?? NONE, FILE_MEMBERS)
     if (data === NONE) throw invalid(`${path}.file.file_data`, 'must hold the file; files by id are not supported')
     this.refuseAddress(data, `${path}.file.file_data`)
-    this.add(FILE, data)
-    if (name !== NONE) this.add(FILE_NAME, name)
+    this.add(Kind.FILE, data)
+    if (name !== NONE) this.add(Kind.FILE_NAME, name)
   }
 
   private documentPart(path: string): number {
@@ -324,7 +304,7 @@ class MessageReader {
     const id = found[TOOL_CALL_ID] ?? NONE
     if (id === NONE || !document.isString(id)) throw missing(`${this.path}.tool_call_id`)
     this.reading.limits.countResult(this.path)
-    this.add(RESULT_ID, id)
+    this.add(Kind.RESULT_ID, id)
     this.texts(this.reading.takesContent === true)
   }
 
@@ -362,13 +342,13 @@ class MessageReader {
   private refusals(): void {
     const { document } = this
     const refusal = found[REFUSED] ?? NONE
-    if (refusal !== NONE && document.isString(refusal)) return this.add(REFUSAL, refusal)
+    if (refusal !== NONE && document.isString(refusal)) return this.add(Kind.REFUSAL, refusal)
     const content = found[CONTENT] ?? NONE
     if (content === NONE || !document.isList(content)) return
     for (let item = document.firstItem(content); item !== NONE; item = document.nextItem(item)) {
       if (this.partType(item) !== TYPES.refusal) continue
       const text = partMembers[PARTS.refusal] ?? NONE
-      if (text !== NONE && document.isString(text)) this.add(REFUSAL, text)
+      if (text !== NONE && document.isString(text)) this.add(Kind.REFUSAL, text)
     }
   }
 
@@ -389,8 +369,8 @@ class MessageReader {
     const name = members[0] ?? NONE
     const written = members[1] ?? NONE
     if (name === NONE || !document.isString(name)) throw missing(`${path()}.function.name`)
-    this.add(CALL_ID, id)
-    this.add(NAME, name)
+    this.add(Kind.CALL_ID, id)
+    this.add(Kind.NAME, name)
     const place = { entries, arena: this.arena, limits: reading.limits }
     if (!readArguments(document, written, place, () => `${path()}.function.arguments`)) this.isExact = false
   }
@@ -404,9 +384,9 @@ class MessageReader {
     if (name === NONE || !document.isString(name)) throw missing(`${path()}.custom.name`)
     if (input === NONE || !document.isString(input)) throw missing(`${path()}.custom.input`)
     this.reading.limits.addCallValues(1, path)
-    this.add(CALL_ID, id)
-    this.add(NAME, name)
-    entries.add(INPUT, arena.addJson(FREE_OPENING + document.written(input) + FREE_CLOSING), arena.end)
+    this.add(Kind.CALL_ID, id)
+    this.add(Kind.NAME, name)
+    entries.add(Kind.INPUT, arena.addJson(FREE_OPENING + document.written(input) + FREE_CLOSING), arena.end)
   }
 }
 

@@ -1,7 +1,8 @@
 /** The tools of a Chat Completions body: functions and, if they pass, tools that take a text → entries. */
 
 import type { Arena } from '../../core/arena.ts'
-import { FREE_FORM, INPUT, NAME, OF_OBJECT, STRICT, TEXT } from '../../core/conversation.ts'
+import { OF_OBJECT } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { objectOf } from '../../core/json.ts'
@@ -86,11 +87,11 @@ function readTool(document: JsonDocument, arena: Arena, tool: number, index: num
   const parameters = functionMembers[2] ?? NONE
   const strict = functionMembers[3] ?? NONE
   const mark = readMark(document, toolMembers[2] ?? NONE, path)
-  entries.add(NAME + mark * MARKED, document.fromOf(name), document.toOf(name))
-  if (!document.isNull(description)) entries.add(TEXT, document.fromOf(description), document.toOf(description))
-  if (document.isNull(parameters)) entries.add(INPUT + OF_OBJECT, arena.addJson(NO_PARAMETERS), arena.end)
+  entries.add(Kind.NAME + mark * MARKED, document.fromOf(name), document.toOf(name))
+  if (!document.isNull(description)) entries.add(Kind.TEXT, document.fromOf(description), document.toOf(description))
+  if (document.isNull(parameters)) entries.add(Kind.INPUT + OF_OBJECT, arena.addJson(NO_PARAMETERS), arena.end)
   else entries.add(schemaKind(document, parameters), document.fromOf(parameters), document.toOf(parameters))
-  if (!document.isNull(strict)) entries.add(STRICT, document.fromOf(strict), document.toOf(strict))
+  if (!document.isNull(strict)) entries.add(Kind.STRICT, document.fromOf(strict), document.toOf(strict))
 }
 
 /** A tool that takes a text, as a function of one. */
@@ -108,10 +109,10 @@ function readFree(document: JsonDocument, arena: Arena, tool: number, path: stri
     throw invalid(`${path}.custom.description`, 'must be a string')
   const grammar = document.isNull(format) ? undefined : document.value(format)
   if (grammar !== undefined) checkFormat(grammar, `${path}.custom.format`, 'grammar')
-  entries.add(NAME + mark * MARKED, document.fromOf(name), document.toOf(name))
+  entries.add(Kind.NAME + mark * MARKED, document.fromOf(name), document.toOf(name))
   const text = document.isNull(description) ? '' : document.text(description)
   const words = freeDescription(text, objectOf(objectOf(grammar)?.['grammar']))
-  if (words !== '') entries.addText(TEXT, arena, words)
-  entries.add(INPUT + OF_OBJECT, arena.addJson(TEXT_PARAMETERS), arena.end)
-  entries.add(FREE_FORM, document.fromOf(tool), document.toOf(tool))
+  if (words !== '') entries.addText(Kind.TEXT, arena, words)
+  entries.add(Kind.INPUT + OF_OBJECT, arena.addJson(TEXT_PARAMETERS), arena.end)
+  entries.add(Kind.FREE_FORM, document.fromOf(tool), document.toOf(tool))
 }

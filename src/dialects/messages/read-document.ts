@@ -1,17 +1,8 @@
 /** A `document` block of Messages → entries. */
 
-import {
-  CITED,
-  CONTEXT,
-  DOCUMENT,
-  DOCUMENT_END,
-  DOCUMENT_PARTS,
-  DOCUMENT_TEXT,
-  DOCUMENT_URL,
-  ENTRY_INTS,
-  FILE_NAME,
-} from '../../core/conversation.ts'
+import { CITED, ENTRY_INTS } from '../../core/conversation.ts'
 import { PDF } from '../../core/document-types.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { MARKED } from '../../core/entry-marks.ts'
 import type { EntryWriter } from '../../core/entry-writer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
@@ -57,8 +48,8 @@ export function readDocument(
   const note = textOrNone(document, context, () => `${path()}.context`)
   if (name !== NONE) media.title(name, () => `${path()}.title`)
   const addNames = () => {
-    if (name !== NONE) into.add(FILE_NAME, document.fromOf(name), document.toOf(name))
-    if (note !== NONE) into.add(CONTEXT, document.fromOf(note), document.toOf(note))
+    if (name !== NONE) into.add(Kind.FILE_NAME, document.fromOf(name), document.toOf(name))
+    if (note !== NONE) into.add(Kind.CONTEXT, document.fromOf(note), document.toOf(note))
   }
   document.select(object, SOURCE, source)
   const [type = NONE, mediaType = NONE, data = NONE, url = NONE, content = NONE] = source
@@ -66,22 +57,22 @@ export function readDocument(
   switch (document.word(type, SOURCE_TYPES)) {
     case 0:
       checkType(document, mediaType, PDF, field('media_type'))
-      media.base64(into, DOCUMENT + bits, filled(document, data, field('data')), PDF, field('data'))
+      media.base64(into, Kind.DOCUMENT + bits, filled(document, data, field('data')), PDF, field('data'))
       return addNames()
     case 1: {
       checkType(document, mediaType, 'text/plain', field('media_type'))
       const text = filled(document, data, field('data'))
-      into.add(DOCUMENT_TEXT + bits, document.fromOf(text), document.toOf(text))
+      into.add(Kind.DOCUMENT_TEXT + bits, document.fromOf(text), document.toOf(text))
       return addNames()
     }
     case 2:
-      media.address(into, DOCUMENT_URL + bits, filled(document, url, field('url')), field('url'))
+      media.address(into, Kind.DOCUMENT_URL + bits, filled(document, url, field('url')), field('url'))
       return addNames()
     case 3:
       if (document.isNull(content)) throw missing(field('content')())
       if (document.isString(content)) {
         const text = filled(document, content, field('content'))
-        into.add(DOCUMENT_TEXT + bits, document.fromOf(text), document.toOf(text))
+        into.add(Kind.DOCUMENT_TEXT + bits, document.fromOf(text), document.toOf(text))
         return addNames()
       }
       if (!document.isList(content)) throw invalid(field('content')(), 'must be a string or an array of blocks')
@@ -101,7 +92,7 @@ function addParts(
   addRest: () => void,
   path: () => string,
 ): void {
-  const entry = into.add(DOCUMENT_PARTS + bits, 0, 0)
+  const entry = into.add(Kind.DOCUMENT_PARTS + bits, 0, 0)
   addNames()
   const first = into.next
   addRest()
@@ -112,7 +103,7 @@ function addParts(
     into.mark(part, 0)
     if (bits < MARKED) into.mark(entry, mark)
   }
-  into.add(DOCUMENT_END, 0, 0)
+  into.add(Kind.DOCUMENT_END, 0, 0)
 }
 
 /** A string that is not empty, or `NONE` for none. */

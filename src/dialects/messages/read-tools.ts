@@ -1,7 +1,8 @@
 /** The tools of a Messages body → entries. */
 
 import type { Arena } from '../../core/arena.ts'
-import { type BlockSpan, INPUT, NAME, OF_OBJECT, STRICT, TEXT } from '../../core/conversation.ts'
+import { type BlockSpan, OF_OBJECT } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { NO_OWN_TOOLS, type OwnTool } from '../../core/own-fields.ts'
@@ -100,13 +101,13 @@ class ToolReader {
     const cache = found[MEMBERS.cache] ?? NONE
     const mark = readMark(document, cache, path)
     if (cache !== NONE && !passes && !isWholeMark(document, cache, mark)) this.areExact = false
-    entries.add(NAME + mark * MARKED, document.fromOf(name), document.toOf(name))
-    if (hasDescription) entries.add(TEXT, document.fromOf(description), document.toOf(description))
+    entries.add(Kind.NAME + mark * MARKED, document.fromOf(name), document.toOf(name))
+    if (hasDescription) entries.add(Kind.TEXT, document.fromOf(description), document.toOf(description))
     if (hasSchema) this.schema(schema)
-    else entries.add(INPUT + OF_OBJECT, this.arena.addJson(NO_PARAMETERS), this.arena.end)
+    else entries.add(Kind.INPUT + OF_OBJECT, this.arena.addJson(NO_PARAMETERS), this.arena.end)
     const strict = found[MEMBERS.strict] ?? NONE
     const hasStrict = strict !== NONE && document.isBoolean(strict)
-    if (hasStrict) entries.add(STRICT, document.fromOf(strict), document.toOf(strict))
+    if (hasStrict) entries.add(Kind.STRICT, document.fromOf(strict), document.toOf(strict))
     const written = 1 + (hasDescription ? 1 : 0) + (hasSchema ? 1 : 0) + (hasStrict ? 1 : 0) + (mark === 0 ? 0 : 1)
     if (!hasSchema || (members !== written && !passes)) this.areExact = false
     else if (members !== written) this.note(tool, document.fromOf(name), mark)
@@ -139,7 +140,7 @@ class ToolReader {
   private schema(schema: number): void {
     const { document } = this
     const kind = schemaKind(document, schema)
-    if (kind === INPUT) this.areExact = false
+    if (kind === Kind.INPUT) this.areExact = false
     entries.add(kind, document.fromOf(schema), document.toOf(schema))
   }
 }

@@ -4,27 +4,8 @@
  */
 
 import type { Arena } from '../../core/arena.ts'
-import {
-  ASSISTANT,
-  CALL_ID,
-  CONTINUED,
-  Conversation,
-  ENTRY_INTS,
-  EXACT,
-  FAILED,
-  IMAGE,
-  IMAGE_URL,
-  INPUT,
-  MEDIA_TYPE,
-  NAME,
-  NEEDED,
-  OWN_BLOCK,
-  RESULT_ID,
-  SYSTEM,
-  TEXT,
-  TOOL,
-  USER,
-} from '../../core/conversation.ts'
+import { CONTINUED, Conversation, ENTRY_INTS, EXACT, FAILED, NEEDED } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
@@ -111,7 +92,7 @@ class MessageReader extends BlockCursor {
   /** A system without text is left out. */
   system(system: number): void {
     const { document } = this
-    const entry = entries.add(SYSTEM, 0, 0)
+    const entry = entries.add(Kind.SYSTEM, 0, 0)
     const isList = document.isList(system)
     this.isExact = isList || (this.reading.passesOwn && this.isSolid(system))
     if (isList) this.texts(system)
@@ -119,7 +100,7 @@ class MessageReader extends BlockCursor {
     if (entries.next === entry + ENTRY_INTS) entries.truncate(entry)
     else if (this.isExact) {
       const quote = document.isString(system) ? 1 : 0
-      entries.set(entry, SYSTEM | EXACT, document.fromOf(system) - quote, document.toOf(system) + quote)
+      entries.set(entry, Kind.SYSTEM | EXACT, document.fromOf(system) - quote, document.toOf(system) + quote)
     }
   }
 
@@ -140,9 +121,9 @@ class MessageReader extends BlockCursor {
     // Every other role counts as the user's.
     if (isList) role === ASSISTANT_ROLE ? this.answer(content) : this.turn(content)
     else {
-      entries.add(role === ASSISTANT_ROLE ? ASSISTANT : USER, 0, 0)
+      entries.add(role === ASSISTANT_ROLE ? Kind.ASSISTANT : Kind.USER, 0, 0)
       if (role === ASSISTANT_ROLE) this.string(content)
-      else entries.add(TEXT, document.fromOf(content), document.toOf(content))
+      else entries.add(Kind.TEXT, document.fromOf(content), document.toOf(content))
     }
     if (this.isExact)
       entries.set(first, entries.kindAt(first) | EXACT, document.fromOf(message), document.toOf(message))
@@ -153,13 +134,13 @@ class MessageReader extends BlockCursor {
     const { document } = this
     const from = document.fromOf(value)
     const to = document.toOf(value)
-    if (from !== to) entries.add(TEXT, from, to)
+    if (from !== to) entries.add(Kind.TEXT, from, to)
   }
 
   /** Text after a call moves before it, because other APIs have no order between the two. */
   private answer(content: number): void {
     const { document } = this
-    const answer = entries.add(ASSISTANT, 0, 0)
+    const answer = entries.add(Kind.ASSISTANT, 0, 0)
     const takesThoughts = this.reading.takesThoughts === true
     calls.begin()
     this.block = 0
@@ -170,7 +151,7 @@ class MessageReader extends BlockCursor {
         if (!calls.isEmpty && !this.reading.passesOwn) this.isExact = false
         this.text(block, entries)
       } else if (type === TYPES.call) this.call(block)
-      else if (this.passes(block)) this.own(block, entries, OWN_BLOCK)
+      else if (this.passes(block)) this.own(block, entries, Kind.OWN_BLOCK)
       else throw unsupportedBlock(`${this.path()}.type`)
     }
     entries.addAll(calls)
@@ -191,21 +172,21 @@ class MessageReader extends BlockCursor {
     for (let block = document.firstItem(content); block !== NONE; block = document.nextItem(block), this.block++) {
       const type = this.typeOf(block)
       if (type === TYPES.text) this.text(block, own)
-      else if (type === TYPES.result) this.result(block, entries.next === first ? TOOL : TOOL | CONTINUED)
+      else if (type === TYPES.result) this.result(block, entries.next === first ? Kind.TOOL : Kind.TOOL | CONTINUED)
       else if (type === TYPES.image) this.image(own)
       else if (type === TYPES.document && this.reading.takesContent) this.documentBlock(own, block)
-      else if (this.passes(block)) this.own(block, own, OWN_BLOCK | NEEDED)
+      else if (this.passes(block)) this.own(block, own, Kind.OWN_BLOCK | NEEDED)
       else throw unsupportedBlock(`${this.path()}.type`)
     }
     const hasResults = entries.next > first
     const isEmpty = own.isEmpty && moved.isEmpty
     if (hasResults && isEmpty) return
-    entries.add(hasResults ? USER | CONTINUED : USER, 0, 0)
+    entries.add(hasResults ? Kind.USER | CONTINUED : Kind.USER, 0, 0)
     entries.addAll(moved)
     entries.addAll(own)
     if (!isEmpty) return
     this.isExact = false
-    entries.add(TEXT, 0, 0)
+    entries.add(Kind.TEXT, 0, 0)
   }
 
   private own(block: number, into: EntryWriter, kind: number): void {
@@ -238,7 +219,7 @@ class MessageReader extends BlockCursor {
     this.expect(mark === 0 ? 2 : 3)
     this.expectSolid(text)
     if (from === to) return
-    into.add(TEXT + mark * MARKED, from, to)
+    into.add(Kind.TEXT + mark * MARKED, from, to)
     if (this.inner === NONE && this.nested === NONE) this.note(block, from, mark)
     this.thoughts.place(from)
   }
@@ -292,7 +273,7 @@ class MessageReader extends BlockCursor {
     if (how === URL_SOURCE && this.reading.takesContent) {
       const url = source[3] ?? NONE
       if (!this.isFilled(url)) throw missing(`${path()}.source.url`)
-      this.media.address(into, IMAGE_URL + this.mark() * MARKED, url, () => `${path()}.source.url`)
+      this.media.address(into, Kind.IMAGE_URL + this.mark() * MARKED, url, () => `${path()}.source.url`)
       return
     }
     if (how !== BASE64) throw unsupportedBlock(`${path()}.source.type`)
@@ -304,12 +285,12 @@ class MessageReader extends BlockCursor {
     const data = source[2] ?? NONE
     if (!this.isFilled(data)) throw missing(`${path()}.source.data`)
     if (this.reading.takesContent) {
-      const kind = IMAGE + this.mark() * MARKED
+      const kind = Kind.IMAGE + this.mark() * MARKED
       this.media.base64(into, kind, data, document.text(type), () => `${path()}.source.data`)
       return
     }
-    this.add(into, IMAGE + this.mark() * MARKED, data)
-    this.add(into, MEDIA_TYPE, type)
+    this.add(into, Kind.IMAGE + this.mark() * MARKED, data)
+    this.add(into, Kind.MEDIA_TYPE, type)
   }
 
   private call(block: number): void {
@@ -324,13 +305,13 @@ class MessageReader extends BlockCursor {
     if (hasInput && !document.isObject(input)) throw invalid(`${path()}.input`, 'must be an object')
     const mark = this.mark()
     this.expect(mark === 0 ? 4 : 5)
-    this.add(calls, CALL_ID + mark * MARKED, id)
+    this.add(calls, Kind.CALL_ID + mark * MARKED, id)
     this.thoughts.place(document.fromOf(id))
-    this.add(calls, NAME, name)
+    this.add(calls, Kind.NAME, name)
     this.note(block, document.fromOf(id), mark)
-    if (hasInput) return this.add(calls, INPUT, input)
+    if (hasInput) return this.add(calls, Kind.INPUT, input)
     this.isExact = false
-    calls.add(INPUT, this.arena.addJson('{}'), this.arena.end)
+    calls.add(Kind.INPUT, this.arena.addJson('{}'), this.arena.end)
   }
 
   /** `kind`: that of the message which it becomes. */
@@ -347,7 +328,7 @@ class MessageReader extends BlockCursor {
     if (!own.isEmpty && !this.reading.passesOwn) this.isExact = false
     entries.add(kind, 0, 0)
     const entry = entries.next
-    this.add(entries, RESULT_ID + (isFailed ? FAILED : 0) + mark * MARKED, id)
+    this.add(entries, Kind.RESULT_ID + (isFailed ? FAILED : 0) + mark * MARKED, id)
     const hasMore = this.hasMore
     if (document.isNull(content)) {
       if (content !== NONE) this.isExact = false
@@ -380,7 +361,7 @@ class MessageReader extends BlockCursor {
       else if (type === TYPES.image && this.reading.toolResultImages === 'pass') {
         image = moved.next
         this.image(moved)
-      } else if (this.passes(block)) this.own(block, entries, OWN_BLOCK | NEEDED)
+      } else if (this.passes(block)) this.own(block, entries, Kind.OWN_BLOCK | NEEDED)
       else throw unsupportedBlock(`${this.path()}.type`)
       hasMore ||= this.hasMore
     }

@@ -5,17 +5,8 @@
 
 import type { Arena } from '../../core/arena.ts'
 import { CallerError } from '../../core/caller-error.ts'
-import {
-  ASSISTANT,
-  Conversation,
-  ENTRY_INTS,
-  INPUT,
-  NAME,
-  OWN_BLOCK,
-  SYSTEM,
-  TEXT,
-  USER,
-} from '../../core/conversation.ts'
+import { Conversation, ENTRY_INTS } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { PART_SEAM } from '../../core/reasoning.ts'
@@ -42,7 +33,7 @@ const OUTPUT = words('call_id', 'output')
 const COMPACTION = words('encrypted_content')
 const ROLES = words('user', 'assistant', 'system', 'developer')
 /** The kind of message of each role, by its index in `ROLES`; every other role counts as the user's. */
-const ROLE_KINDS = [USER, ASSISTANT, SYSTEM, SYSTEM]
+const ROLE_KINDS = [Kind.USER, Kind.ASSISTANT, Kind.SYSTEM, Kind.SYSTEM]
 const PART = words('type', 'text', 'cache_control')
 const PART_TYPES = words('input_text', 'output_text', 'text', 'input_image', 'input_file')
 const [INPUT_IMAGE, INPUT_FILE] = [3, 4]
@@ -107,7 +98,7 @@ export class InputReader {
     const { document } = this.surroundings
     texts.begin()
     this.add(document.fromOf(input), document.toOf(input))
-    this.addMessage(USER)
+    this.addMessage(Kind.USER)
   }
 
   /** Throws `CallerError` with the path of the invalid field. */
@@ -169,7 +160,8 @@ export class InputReader {
         if (this.surroundings.takesThoughts) this.readThought(item)
         return
       default:
-        if (type >= OWN_ITEMS && this.surroundings.takesFree) this.readOwn(item, type < OWN_OUTPUTS ? ASSISTANT : USER)
+        if (type >= OWN_ITEMS && this.surroundings.takesFree)
+          this.readOwn(item, type < OWN_OUTPUTS ? Kind.ASSISTANT : Kind.USER)
     }
   }
 
@@ -181,14 +173,14 @@ export class InputReader {
   private readMessage(item: number): void {
     const { document } = this.surroundings
     document.select(item, MESSAGE, message)
-    const role = ROLE_KINDS[document.word(message[0] ?? NONE, ROLES)] ?? USER
-    this.content(message[1] ?? NONE, 'content', role === USER)
+    const role = ROLE_KINDS[document.word(message[0] ?? NONE, ROLES)] ?? Kind.USER
+    this.content(message[1] ?? NONE, 'content', role === Kind.USER)
     this.addMessage(role)
   }
 
   private addMessage(role: number): void {
     if (texts.isEmpty) this.hasEmpty = true
-    else if (role === ASSISTANT) {
+    else if (role === Kind.ASSISTANT) {
       this.thoughts.place(texts.fromAt(0))
       this.order.answer(texts)
     } else {
@@ -203,7 +195,7 @@ export class InputReader {
     limits.countCall(() => this.path)
     refuseForbiddenMembers(document, item, () => this.path)
     texts.begin()
-    texts.add(OWN_BLOCK, document.fromOf(item), document.toOf(item))
+    texts.add(Kind.OWN_BLOCK, document.fromOf(item), document.toOf(item))
     this.addMessage(role)
   }
 
@@ -218,12 +210,12 @@ export class InputReader {
     this.thoughts.place(document.fromOf(id))
     const calls = this.order.call(document.fromOf(id), document.toOf(id))
     if (namespace === NONE || !document.isString(namespace) || document.fromOf(namespace) === document.toOf(namespace))
-      calls.add(NAME, document.fromOf(name), document.toOf(name))
+      calls.add(Kind.NAME, document.fromOf(name), document.toOf(name))
     else {
       // A tool in a namespace has another name for the provider.
       this.hasLifted = true
       const own = { name: document.text(name), namespace: document.text(namespace) }
-      calls.addText(NAME, arena, toolbox.sentName(own))
+      calls.addText(Kind.NAME, arena, toolbox.sentName(own))
     }
     if (isFree) return this.freeText(calls, called[4] ?? NONE)
     readArguments(document, called[2] ?? NONE, { entries: calls, arena, limits }, () => `${this.path}.arguments`)
@@ -234,7 +226,7 @@ export class InputReader {
     if (!document.isNull(input) && !document.isString(input)) throw invalid(`${this.path}.input`, 'must be a string')
     limits.addCallValues(1, () => this.path)
     const inside = document.isNull(input) ? '' : document.written(input)
-    calls.add(INPUT, arena.addJson(FREE_OPENING + inside + FREE_CLOSING), arena.end)
+    calls.add(Kind.INPUT, arena.addJson(FREE_OPENING + inside + FREE_CLOSING), arena.end)
   }
 
   private readOutput(item: number): void {
@@ -248,7 +240,7 @@ export class InputReader {
     else {
       // Any other value that a caller's function returned goes to the model as JSON.
       texts.begin()
-      texts.addText(TEXT, arena, JSON.stringify(document.value(output)))
+      texts.addText(Kind.TEXT, arena, JSON.stringify(document.value(output)))
     }
     this.order.output(arena, document.fromOf(id), document.toOf(id), texts)
   }
@@ -333,7 +325,7 @@ export class InputReader {
       }
       return
     }
-    const entry = texts.add(TEXT + this.markOf(mark, moved) * MARKED, from, to)
+    const entry = texts.add(Kind.TEXT + this.markOf(mark, moved) * MARKED, from, to)
     this.place(entry, moved, mark, path)
   }
 
@@ -381,7 +373,7 @@ export class InputReader {
   }
 
   private add(from: number, to: number): void {
-    if (from !== to) texts.add(TEXT, from, to)
+    if (from !== to) texts.add(Kind.TEXT, from, to)
   }
 }
 

@@ -5,7 +5,7 @@
 
 import type { Arena } from '../../core/arena.ts'
 import type { Conversation } from '../../core/conversation.ts'
-import { OWN_BLOCK } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { type ListedTool, NO_BETAS, type OwnFields, type OwnName, type OwnTool } from '../../core/own-fields.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
@@ -138,7 +138,7 @@ export function ownFields(
   conversation: Conversation,
   thinks: boolean,
 ): OwnFields | undefined {
-  if (tools.length === 0 && lifted === undefined && !conversation.has(OWN_BLOCK)) return undefined
+  if (tools.length === 0 && lifted === undefined && !conversation.has(Kind.OWN_BLOCK)) return undefined
   const { max_tool_calls: most = null, include, tool_choice: choice } = settings
   if (most !== null && !(Number.isSafeInteger(most) && Number(most) > 0))
     throw invalid('max_tool_calls', 'must be a whole number of at least 1')

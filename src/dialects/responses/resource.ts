@@ -5,7 +5,7 @@
 
 import type { Arena } from '../../core/arena.ts'
 import type { Compatibility } from '../../core/compatibility.ts'
-import { FREE_FORM, INPUT, STRICT, TEXT } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import type { FinishReason } from '../../core/event.ts'
 import { isObject, type JsonObject, objectOf } from '../../core/json.ts'
 import { CLOSE, CLOSE_LIST, COMMA, JsonBuilder, OPEN_LIST, part } from '../../core/json-builder.ts'
@@ -153,10 +153,10 @@ function writeTools(json: JsonBuilder, { tools, own, arena }: Repeated): void {
 
 function writeFunctions(json: JsonBuilder, tools: ToolList): void {
   for (let tool = 0; tool < tools.end; tool = tools.endOfTool(tool)) {
-    const description = tools.memberOf(tool, TEXT)
-    const strict = tools.memberOf(tool, STRICT)
+    const description = tools.memberOf(tool, Kind.TEXT)
+    const strict = tools.memberOf(tool, Kind.STRICT)
     if (tool > 0) json.part(COMMA)
-    const free = tools.memberOf(tool, FREE_FORM)
+    const free = tools.memberOf(tool, Kind.FREE_FORM)
     if (free !== -1) {
       json.entry(tools, free)
       continue
@@ -169,7 +169,7 @@ function writeFunctions(json: JsonBuilder, tools: ToolList): void {
       json.part(AFTER_DESCRIPTION)
     }
     json.part(PARAMETERS)
-    json.entry(tools, tools.memberOf(tool, INPUT))
+    json.entry(tools, tools.memberOf(tool, Kind.INPUT))
     json.part(strict === -1 ? NO_STRICTNESS : STRICTNESS)
     if (strict === -1) continue
     json.entry(tools, strict)

@@ -4,7 +4,8 @@
  */
 
 import type { Arena } from '../../core/arena.ts'
-import { FREE_FORM, INPUT, NAME, OF_OBJECT, STRICT, TEXT } from '../../core/conversation.ts'
+import { OF_OBJECT } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { type JsonObject, objectOf, stringOf } from '../../core/json.ts'
 import { type ListedTool, NO_OWN_TOOLS, type OwnName, type OwnTool } from '../../core/own-fields.ts'
@@ -116,18 +117,18 @@ export class Toolbox {
     for (const [sent, tool] of named) {
       const isLifted = this.owners?.has(sent) === true
       if (isLifted && !withLifted) continue
-      if (isLifted) entries.addText(NAME, arena, sent)
-      else addSpan(document, NAME, tool.nameValue)
+      if (isLifted) entries.addText(Kind.NAME, arena, sent)
+      else addSpan(document, Kind.NAME, tool.nameValue)
       if (tool.custom !== NONE) {
         this.free ??= new Set()
         this.free.add(sent)
         addFree(document, arena, tool)
         continue
       }
-      if (tool.description !== NONE) addSpan(document, TEXT, tool.description)
-      if (tool.parameters === NONE) entries.add(INPUT, arena.addJson(NO_PARAMETERS), arena.end)
+      if (tool.description !== NONE) addSpan(document, Kind.TEXT, tool.description)
+      if (tool.parameters === NONE) entries.add(Kind.INPUT, arena.addJson(NO_PARAMETERS), arena.end)
       else addSpan(document, schemaKind(document, tool.parameters), tool.parameters)
-      if (tool.strict !== NONE) addSpan(document, STRICT, tool.strict)
+      if (tool.strict !== NONE) addSpan(document, Kind.STRICT, tool.strict)
     }
     return new ToolList(arena, entries.take(), 'responses')
   }
@@ -271,9 +272,9 @@ function nameOf(document: JsonDocument, name: number, path: string): number {
 function addFree(document: JsonDocument, arena: Arena, { description, format, custom }: FoundTool): void {
   const text = description === NONE ? '' : document.text(description)
   const words = freeDescription(text, objectOf(format === NONE ? undefined : document.value(format)))
-  if (words !== '') entries.addText(TEXT, arena, words)
-  entries.add(INPUT | OF_OBJECT, arena.addJson(TEXT_PARAMETERS), arena.end)
-  addSpan(document, FREE_FORM, custom)
+  if (words !== '') entries.addText(Kind.TEXT, arena, words)
+  entries.add(Kind.INPUT | OF_OBJECT, arena.addJson(TEXT_PARAMETERS), arena.end)
+  addSpan(document, Kind.FREE_FORM, custom)
 }
 
 function addSpan(document: JsonDocument, kind: number, value: number): void {

@@ -1,7 +1,8 @@
 /** Messages, calls and outputs in the order of the input → entries in the order of a conversation. */
 
 import type { Arena } from '../../core/arena.ts'
-import { ASSISTANT, CALL_ID, ENTRY_INTS, RESULT_ID, SYSTEM, TEXT, TOOL, USER } from '../../core/conversation.ts'
+import { ENTRY_INTS } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 
 /** Entries that belong at another place than the end: their place, and their first and last among those put aside. */
@@ -103,12 +104,12 @@ export class TurnOrder {
 
   /** The first message of all. */
   instructions(from: number, to: number): void {
-    this.beginning.push(SYSTEM, 0, 0, TEXT, from, to)
+    this.beginning.push(Kind.SYSTEM, 0, 0, Kind.TEXT, from, to)
   }
 
   message(role: number, texts: EntryWriter): void {
     this.endTurn()
-    if (role !== SYSTEM) this.speak()
+    if (role !== Kind.SYSTEM) this.speak()
     entries.add(role, 0, 0)
     entries.addAll(texts)
   }
@@ -117,8 +118,8 @@ export class TurnOrder {
   userText(from: number, to: number): void {
     this.endTurn()
     this.speak()
-    entries.add(USER, 0, 0)
-    entries.add(TEXT, from, to)
+    entries.add(Kind.USER, 0, 0)
+    entries.add(Kind.TEXT, from, to)
   }
 
   /**
@@ -138,14 +139,14 @@ export class TurnOrder {
     }
     this.last = 'calls'
     this.callIds.push(from, to)
-    calls.add(CALL_ID, from, to)
+    calls.add(Kind.CALL_ID, from, to)
     return calls
   }
 
   private turn(): void {
     this.endTurn()
     this.speak()
-    this.turns.push(entries.add(ASSISTANT, 0, 0))
+    this.turns.push(entries.add(Kind.ASSISTANT, 0, 0))
     this.turnEnds.push(entries.next)
     this.last = 'answer'
   }
@@ -189,8 +190,8 @@ export class TurnOrder {
   /** A summary in place of earlier messages. */
   summary(from: number, to: number): void {
     const at = aside.next
-    aside.add(USER, 0, 0)
-    aside.add(TEXT, from, to)
+    aside.add(Kind.USER, 0, 0)
+    aside.add(Kind.TEXT, from, to)
     this.inserted.push({ turn: SUMMARY, from: at, to: aside.next })
   }
 
@@ -214,7 +215,7 @@ export class TurnOrder {
     this.writeCalls()
     this.callers ??= new Map()
     for (let entry = this.known; entry < entries.next; entry += ENTRY_INTS)
-      if (entries.kindAt(entry) === CALL_ID)
+      if (entries.kindAt(entry) === Kind.CALL_ID)
         this.callers.set(arena.stringAt(entries.fromAt(entry), entries.toAt(entry)), this.turnAt(entry))
     this.known = entries.next
     return this.callers.get(arena.stringAt(from, to))
@@ -265,8 +266,8 @@ export class TurnOrder {
 }
 
 function addOutput(into: EntryWriter, from: number, to: number, texts: EntryWriter): void {
-  into.add(TOOL, 0, 0)
-  into.add(RESULT_ID, from, to)
+  into.add(Kind.TOOL, 0, 0)
+  into.add(Kind.RESULT_ID, from, to)
   into.addAll(texts)
 }
 

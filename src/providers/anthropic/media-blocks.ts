@@ -1,6 +1,7 @@
 /** Images and documents as entries → blocks of a Messages body. */
 
-import { type Conversation, DOCUMENT, DOCUMENT_PARTS, DOCUMENT_URL, IMAGE } from '../../core/conversation.ts'
+import type { Conversation } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { type JsonBuilder, NOTHING, part, QUOTE } from '../../core/json-builder.ts'
 import { markedEnds } from '../cache-marks.ts'
 import { cannotTake, SentDocument } from '../documents.ts'
@@ -54,16 +55,16 @@ export class MediaBlockWriter {
   /** Throws `ProviderError` `rejected` with `unsent` for a document that is neither a PDF nor text. */
   private source(sent: SentDocument): void {
     const { json, conversation } = this
-    if (sent.kind === DOCUMENT_PARTS) {
+    if (sent.kind === Kind.DOCUMENT_PARTS) {
       json.part(PARTS_SOURCE)
       sent.writeParts(json, (entry) => this.writeBlock(entry, conversation.markIndexAt(entry)))
       return json.part(CLOSE_PARTS)
     }
-    const isData = sent.kind === DOCUMENT && sent.mediaType === 'application/pdf'
+    const isData = sent.kind === Kind.DOCUMENT && sent.mediaType === 'application/pdf'
     const decoded = isData ? undefined : sent.decodedText()
-    if (sent.kind === DOCUMENT && !isData && decoded === undefined)
+    if (sent.kind === Kind.DOCUMENT && !isData && decoded === undefined)
       throw cannotTake('This model takes documents that are PDF or text only.')
-    json.part(isData ? DATA_SOURCE : sent.kind === DOCUMENT_URL ? URL_SOURCE : TEXT_SOURCE)
+    json.part(isData ? DATA_SOURCE : sent.kind === Kind.DOCUMENT_URL ? URL_SOURCE : TEXT_SOURCE)
     if (decoded === undefined) json.entry(conversation, sent.entry)
     else json.inside(decoded)
     json.part(CLOSE_SOURCE)
@@ -71,7 +72,7 @@ export class MediaBlockWriter {
 
   image(block: number, mark: number): void {
     const { json, conversation } = this
-    if (conversation.kindAt(block) === IMAGE) {
+    if (conversation.kindAt(block) === Kind.IMAGE) {
       json.part(INLINE_IMAGE)
       json.inside(mediaType(conversation.textAt(conversation.next(block))))
       json.part(IMAGE_DATA)

@@ -1,23 +1,7 @@
 /** Messages and tools as entries → those of a Messages body, from the bytes of their texts. */
 
-import {
-  type BlockSpan,
-  CALL_ID,
-  type Conversation,
-  DOCUMENT,
-  DOCUMENT_PARTS,
-  DOCUMENT_TEXT,
-  DOCUMENT_URL,
-  type Entries,
-  IMAGE,
-  IMAGE_URL,
-  INPUT,
-  OWN_BLOCK,
-  RESULT_ID,
-  STRICT,
-  SYSTEM,
-  TEXT,
-} from '../../core/conversation.ts'
+import type { BlockSpan, Conversation, Entries } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { MARKED, markOf } from '../../core/entry-marks.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { CLOSE_LIST, COMMA, type JsonBuilder, NOTHING, OPEN_LIST, part, QUOTE } from '../../core/json-builder.ts'
@@ -103,7 +87,7 @@ export class MessageBodyWriter {
     const { json, names, variant } = this
     const { tools } = this.marks
     const isAsItCame = tools.isExact && tools.form === 'messages' && !names.areChanged
-    if (isAsItCame && (variant.takesStrict || !tools.has(STRICT)))
+    if (isAsItCame && (variant.takesStrict || !tools.has(Kind.STRICT)))
       return json.span(tools.exactFrom, tools.exactTo, tools.arena)
     json.part(OPEN_LIST)
     for (let tool = 0; tool < tools.end; tool = tools.endOfTool(tool)) {
@@ -127,15 +111,15 @@ export class MessageBodyWriter {
     this.names.write(json, tools, tool)
     for (let entry = tools.next(tool); entry < end; entry = tools.next(entry)) {
       switch (tools.kindAt(entry)) {
-        case TEXT:
+        case Kind.TEXT:
           json.part(DESCRIPTION)
           json.entry(tools, entry)
           break
-        case INPUT:
+        case Kind.INPUT:
           json.part(SCHEMA)
           writeObjectSchema(json, tools, entry)
           break
-        case STRICT:
+        case Kind.STRICT:
           if (!this.variant.takesStrict) break
           json.part(STRICTNESS)
           json.entry(tools, entry)
@@ -148,7 +132,7 @@ export class MessageBodyWriter {
   private isToolKnown(tools: ToolList, tool: number, end: number): boolean {
     if (this.names.areChanged) return false
     for (let entry = tool; entry < end; entry = tools.next(entry))
-      if (tools.kindAt(entry) === STRICT && !this.variant.takesStrict) return false
+      if (tools.kindAt(entry) === Kind.STRICT && !this.variant.takesStrict) return false
     return true
   }
 
@@ -180,7 +164,7 @@ export class MessageBodyWriter {
     const { system, systemMessages } = turns
     if (system.length === 0) return
     json.part(SYSTEM_LIST)
-    const isFirst = conversation.kindAt(0) === SYSTEM && systemMessages === 1
+    const isFirst = conversation.kindAt(0) === Kind.SYSTEM && systemMessages === 1
     if (conversation.form === 'messages' && isFirst && conversation.isExact(0))
       return json.span(conversation.fromAt(0), conversation.toAt(0), conversation.arena)
     json.part(OPEN_LIST)
@@ -235,7 +219,7 @@ export class MessageBodyWriter {
     const first = turns.firstBlock(turn)
     const end = turns.firstBlock(turn + 1)
     json.part(turns.isAnswer(turn) ? ASSISTANT_TURN : USER_TURN)
-    const isBlank = this.variant.wantsThinking && turns.kindOf(turns.blockAt(end - 1)) === CALL_ID
+    const isBlank = this.variant.wantsThinking && turns.kindOf(turns.blockAt(end - 1)) === Kind.CALL_ID
     if (isBlank && !this.hasThoughts(turn)) json.part(THINKING)
     for (let place = first; place < end; place++) {
       if (place > first) json.part(COMMA)
@@ -266,19 +250,19 @@ export class MessageBodyWriter {
     if (whole !== undefined && this.isWhole(block))
       return this.whole(whole, this.marksIn(block, mark), this.conversation, mark)
     switch (this.turns.kindOf(block)) {
-      case TEXT:
+      case Kind.TEXT:
         return this.text(block, mark)
-      case CALL_ID:
+      case Kind.CALL_ID:
         return this.call(block, mark)
-      case RESULT_ID:
+      case Kind.RESULT_ID:
         return this.result(block, mark)
-      case IMAGE:
-      case IMAGE_URL:
+      case Kind.IMAGE:
+      case Kind.IMAGE_URL:
         return this.media.image(block, mark)
-      case DOCUMENT:
-      case DOCUMENT_TEXT:
-      case DOCUMENT_URL:
-      case DOCUMENT_PARTS:
+      case Kind.DOCUMENT:
+      case Kind.DOCUMENT_TEXT:
+      case Kind.DOCUMENT_URL:
+      case Kind.DOCUMENT_PARTS:
         return this.media.document(block, mark)
     }
   }
@@ -287,9 +271,9 @@ export class MessageBodyWriter {
   private isWhole(block: number): boolean {
     const { turns } = this
     switch (turns.kindOf(block)) {
-      case TEXT:
+      case Kind.TEXT:
         return block !== turns.lastBlock || !turns.isAnswer(turns.count - 1)
-      case OWN_BLOCK:
+      case Kind.OWN_BLOCK:
         return true
       default:
         return this.isOwnForm
@@ -300,7 +284,7 @@ export class MessageBodyWriter {
   private marksIn(block: number, mark: number): number {
     const { conversation } = this
     let marks = mark
-    if (conversation.kindAt(block) !== RESULT_ID) return marks
+    if (conversation.kindAt(block) !== Kind.RESULT_ID) return marks
     const end = conversation.endOfMessage(block)
     for (let text = conversation.next(block); text < end; text = conversation.next(text))
       marks += conversation.markIndexAt(text)
@@ -342,7 +326,7 @@ export class MessageBodyWriter {
 
   private resultParts(first: number, second: number): void {
     const { json, turns, conversation } = this
-    const isText = conversation.kindAt(first) === TEXT
+    const isText = conversation.kindAt(first) === Kind.TEXT
     // Also if its mark is one too many.
     if (isText && second === NO_ENTRY && turns.conversation.markIndexAt(first) === 0) {
       json.part(RESULT_TEXT)

@@ -1,8 +1,8 @@
 /** The canonical request → the body of Anthropic's Messages API. */
 
 import type { ChatRequest, ToolChoice } from '../../core/chat-request.ts'
-import { DOCUMENT_URL, IMAGE_URL } from '../../core/conversation.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import type { OwnFields } from '../../core/own-fields.ts'
@@ -144,8 +144,8 @@ function sampledRequest(asked: ChatRequest, form: MessageForm): UpstreamRequest 
  */
 export function withoutAddresses(request: ChatRequest): ChatRequest {
   const { conversation } = request
-  if (conversation.has(DOCUMENT_URL)) throw cannotTake(NO_ADDRESSES)
-  if (!conversation.has(IMAGE_URL)) return request
+  if (conversation.has(Kind.DOCUMENT_URL)) throw cannotTake(NO_ADDRESSES)
+  if (!conversation.has(Kind.IMAGE_URL)) return request
   throw cannotTake('This model takes images as base64 data only, not by address.')
 }
 

@@ -4,7 +4,7 @@
  */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
-import { STRICT } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import { isStructuredClaude } from '../../core/structured-output.ts'
 import { type Lesson, makeLesson, rejecting } from '../learned-form.ts'
@@ -35,8 +35,8 @@ const rejectsStrict = rejecting('(?:tools\\W+\\d+\\W+)?(?:custom\\W+|function\\W
 const UNKNOWN = /not (?:be )?(?:permitted|supported|allowed)|unsupported|unknown|unrecognized|unexpected/i
 
 export function strictLesson(error: ProviderError, { tools }: ChatRequest): Lesson<StrictForm> | undefined {
-  if (!tools.has(STRICT) || !UNKNOWN.test(error.message) || !rejectsStrict(error)) return undefined
+  if (!tools.has(Kind.STRICT) || !UNKNOWN.test(error.message) || !rejectsStrict(error)) return undefined
   let own = 0
-  for (let entry = 0; entry < tools.end; entry = tools.next(entry)) if (tools.kindAt(entry) === STRICT) own++
+  for (let entry = 0; entry < tools.end; entry = tools.next(entry)) if (tools.kindAt(entry) === Kind.STRICT) own++
   return { ...NO_STRICT, own }
 }

@@ -1,19 +1,8 @@
 /** Messages and tools as entries → the members of Converse's body, from the bytes of their texts. */
 
-import {
-  CALL_ID,
-  type Conversation,
-  DOCUMENT,
-  DOCUMENT_PARTS,
-  DOCUMENT_TEXT,
-  DOCUMENT_URL,
-  IMAGE,
-  IMAGE_URL,
-  INPUT,
-  RESULT_ID,
-  TEXT,
-} from '../../core/conversation.ts'
+import type { Conversation } from '../../core/conversation.ts'
 import { isTextType } from '../../core/document-types.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { CLOSE_LIST, COMMA, type JsonBuilder, NOTHING, part, QUOTE } from '../../core/json-builder.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import type { ToolList } from '../../core/tool-list.ts'
@@ -108,7 +97,7 @@ export class ConverseBodyWriter {
 
   private tool(tools: ToolList, tool: number): void {
     const { json } = this
-    const description = tools.memberOf(tool, TEXT)
+    const description = tools.memberOf(tool, Kind.TEXT)
     json.part(TOOL_NAME)
     this.names.write(json, tools, tool)
     // Converse rejects an empty description.
@@ -117,7 +106,7 @@ export class ConverseBodyWriter {
       json.entry(tools, description)
     }
     json.part(SCHEMA)
-    writeObjectSchema(json, tools, tools.memberOf(tool, INPUT))
+    writeObjectSchema(json, tools, tools.memberOf(tool, Kind.INPUT))
     json.part(CLOSE_TOOL)
   }
 
@@ -173,30 +162,30 @@ export class ConverseBodyWriter {
     let hasDocument = false
     for (let place = first; place < end; place++) {
       const kind = turns.kindOf(turns.blockAt(place))
-      if (kind === TEXT) return false
-      hasDocument ||= kind === DOCUMENT || kind === DOCUMENT_TEXT
+      if (kind === Kind.TEXT) return false
+      hasDocument ||= kind === Kind.DOCUMENT || kind === Kind.DOCUMENT_TEXT
     }
     return hasDocument
   }
 
   private block(block: number): void {
     switch (this.turns.kindOf(block)) {
-      case TEXT:
+      case Kind.TEXT:
         return this.text(block)
-      case CALL_ID:
+      case Kind.CALL_ID:
         return this.inWords ? this.callInWords(block) : this.call(block)
-      case RESULT_ID:
+      case Kind.RESULT_ID:
         return this.inWords ? this.resultInWords(block) : this.result(block)
-      case IMAGE:
+      case Kind.IMAGE:
         return this.image(block)
-      case IMAGE_URL:
+      case Kind.IMAGE_URL:
         throw cannotTake('This model takes images as base64 data only, not by address.')
-      case DOCUMENT_URL:
+      case Kind.DOCUMENT_URL:
         throw cannotTake(NO_ADDRESSES)
-      case DOCUMENT:
-      case DOCUMENT_TEXT:
+      case Kind.DOCUMENT:
+      case Kind.DOCUMENT_TEXT:
         return this.document(new SentDocument(this.conversation, block))
-      case DOCUMENT_PARTS:
+      case Kind.DOCUMENT_PARTS:
         // Documents of Converse are files.
         return new SentDocument(this.conversation, block).writeParts(this.json, (entry) => this.block(entry), {
           open: TEXT_BLOCK,
@@ -233,7 +222,7 @@ export class ConverseBodyWriter {
     if (first === NO_ENTRY) json.part(NO_OUTPUT)
     for (let at = first; at !== NO_ENTRY; at = turns.partAfter(at)) {
       if (at !== first) json.part(COMMA)
-      if (conversation.kindAt(at) !== TEXT) {
+      if (conversation.kindAt(at) !== Kind.TEXT) {
         this.block(at)
         continue
       }
@@ -248,7 +237,7 @@ export class ConverseBodyWriter {
   private markWithin(block: number): number {
     const { turns, conversation, inWords } = this
     let mark = 0
-    if (inWords || !conversation.isMarked || turns.kindOf(block) !== RESULT_ID) return mark
+    if (inWords || !conversation.isMarked || turns.kindOf(block) !== Kind.RESULT_ID) return mark
     for (let at = turns.partOfResult(conversation.next(block)); at !== NO_ENTRY; at = turns.partAfter(at))
       mark = conversation.markIndexAt(at) || mark
     return mark
@@ -261,7 +250,7 @@ export class ConverseBodyWriter {
     json.part(CALLED)
     json.entry(conversation, name)
     json.part(CALLED_WITH)
-    const isObject = conversation.kindAt(written) === INPUT
+    const isObject = conversation.kindAt(written) === Kind.INPUT
     if (isObject) json.json(conversation.fromAt(written), conversation.toAt(written), conversation.arena)
     else json.entry(conversation, written)
     json.part(CLOSE_WORDS)
@@ -290,7 +279,7 @@ export class ConverseBodyWriter {
     json.part(DOCUMENT_NAME)
     json.text(this.documentNames.next(sent.title))
     json.part(IMAGE_DATA)
-    if (sent.kind === DOCUMENT) json.entry(conversation, sent.entry)
+    if (sent.kind === Kind.DOCUMENT) json.entry(conversation, sent.entry)
     else json.text(Buffer.from(conversation.textAt(sent.entry)).toString('base64'))
     json.part(CLOSE_SOURCE)
     if (sent.contextEntry !== NO_ENTRY) {

@@ -1,7 +1,7 @@
 /** The canonical request → the body of Converse, and its signature. */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
-import { CALL_ID, RESULT_ID } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { isObject, type JsonObject, objectOf, stringOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import { takesSchema } from '../../core/structured-output.ts'
@@ -55,7 +55,7 @@ function converseBody(
   const turns = new Turns(conversation)
   const tools = request.tools
   const offered = request.toolChoice?.mode === 'none' ? tools.only(NONE) : offeredTools(request, tools)
-  const inWords = offered.isEmpty && (conversation.has(CALL_ID) || conversation.has(RESULT_ID))
+  const inWords = offered.isEmpty && (conversation.has(Kind.CALL_ID) || conversation.has(Kind.RESULT_ID))
   const marks = new SentMarks(turns, offered, request.cache, !inWords)
   const expected = conversation.arena.size + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)

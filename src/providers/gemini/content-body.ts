@@ -1,18 +1,7 @@
 /** Messages and tools as entries → the contents and declarations of Gemini's body, from the bytes of their texts. */
 
-import {
-  CALL_ID,
-  type Conversation,
-  DOCUMENT,
-  DOCUMENT_PARTS,
-  DOCUMENT_TEXT,
-  DOCUMENT_URL,
-  IMAGE,
-  IMAGE_URL,
-  INPUT,
-  RESULT_ID,
-  TEXT,
-} from '../../core/conversation.ts'
+import type { Conversation } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { objectOf } from '../../core/json.ts'
 import { CLOSE, CLOSE_LIST, COMMA, type JsonBuilder, NOTHING, type Part, part } from '../../core/json-builder.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
@@ -111,7 +100,7 @@ export class ContentBodyWriter {
   /** `parametersJsonSchema` takes any JSON Schema; `parameters` would require Gemini's subset of OpenAPI. */
   private tool(tools: ToolList, tool: number): void {
     const { json } = this
-    const description = tools.memberOf(tool, TEXT)
+    const description = tools.memberOf(tool, Kind.TEXT)
     json.part(TOOL_NAME)
     this.names.write(json, tools, tool)
     if (description !== NO_ENTRY) {
@@ -119,7 +108,7 @@ export class ContentBodyWriter {
       json.entry(tools, description)
     }
     json.part(SCHEMA)
-    this.schema(tools, tools.memberOf(tool, INPUT))
+    this.schema(tools, tools.memberOf(tool, Kind.INPUT))
     json.part(CLOSE)
   }
 
@@ -155,7 +144,7 @@ export class ContentBodyWriter {
     for (let place = first; place < turns.firstBlock(turn + 1); place++) {
       const block = turns.blockAt(place)
       if (place > first) json.part(COMMA)
-      if (turns.kindOf(block) === CALL_ID) {
+      if (turns.kindOf(block) === Kind.CALL_ID) {
         this.call(block, isFirstCall)
         isFirstCall = false
       } else this.text(block)
@@ -173,7 +162,7 @@ export class ContentBodyWriter {
     for (let place = first; place < end; place++) {
       const block = results?.[place - first] ?? turns.blockAt(place)
       if (place > first) json.part(COMMA)
-      if (!isMediaWritten && turns.kindOf(block) !== RESULT_ID) {
+      if (!isMediaWritten && turns.kindOf(block) !== Kind.RESULT_ID) {
         isMediaWritten = true
         this.mediaOfResults(first, place, NOTHING, COMMA)
       }
@@ -198,18 +187,18 @@ export class ContentBodyWriter {
 
   private block(block: number): void {
     switch (this.turns.kindOf(block)) {
-      case TEXT:
+      case Kind.TEXT:
         return this.text(block)
-      case RESULT_ID:
+      case Kind.RESULT_ID:
         return this.result(block)
-      case IMAGE:
+      case Kind.IMAGE:
         return this.inlineData(block)
-      case IMAGE_URL:
+      case Kind.IMAGE_URL:
         return this.fileAt(block, typeByName(this.conversation.textAt(block)))
-      case DOCUMENT:
-      case DOCUMENT_TEXT:
-      case DOCUMENT_URL:
-      case DOCUMENT_PARTS:
+      case Kind.DOCUMENT:
+      case Kind.DOCUMENT_TEXT:
+      case Kind.DOCUMENT_URL:
+      case Kind.DOCUMENT_PARTS:
         return this.document(new SentDocument(this.conversation, block))
     }
   }
@@ -225,7 +214,7 @@ export class ContentBodyWriter {
     const results: { readonly block: number; readonly call: number }[] = []
     for (let place = turns.firstBlock(turn); place < turns.firstBlock(turn + 1); place++) {
       const block = turns.blockAt(place)
-      if (turns.kindOf(block) !== RESULT_ID) break
+      if (turns.kindOf(block) !== Kind.RESULT_ID) break
       const call = ids.callOf(block)
       results.push({ block, call: call < firstCall ? Number.MAX_SAFE_INTEGER : call })
     }
@@ -293,8 +282,8 @@ export class ContentBodyWriter {
   private document(sent: SentDocument): void {
     const { json } = this
     const text = { open: TEXT_PART, close: CLOSE_TEXT }
-    if (sent.kind === DOCUMENT_PARTS) return sent.writeParts(json, (entry) => this.block(entry), text)
-    const isText = sent.kind === DOCUMENT_TEXT
+    if (sent.kind === Kind.DOCUMENT_PARTS) return sent.writeParts(json, (entry) => this.block(entry), text)
+    const isText = sent.kind === Kind.DOCUMENT_TEXT
     if (isText || sent.hasHeading) {
       json.part(TEXT_PART)
       if (isText) sent.asText(json)
@@ -303,7 +292,7 @@ export class ContentBodyWriter {
       if (isText) return
       json.part(COMMA)
     }
-    if (sent.kind === DOCUMENT_URL) this.fileAt(sent.entry, sent.mediaType)
+    if (sent.kind === Kind.DOCUMENT_URL) this.fileAt(sent.entry, sent.mediaType)
     else this.inlineData(sent.entry)
   }
 

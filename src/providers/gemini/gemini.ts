@@ -1,7 +1,7 @@
 /** Google's Gemini API. */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
-import { CALL_ID } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { isObject } from '../../core/json.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
@@ -47,7 +47,7 @@ function signedCalls({ conversation, thoughts }: ChatRequest): number {
   if (thoughts === undefined) return 0
   let signed = 0
   for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {
-    const isCall = conversation.kindAt(entry) === CALL_ID
+    const isCall = conversation.kindAt(entry) === Kind.CALL_ID
     if (isCall && thoughts.with(entry) !== undefined) signed++
   }
   return signed

@@ -1,23 +1,7 @@
 /** What the bodies of Chat Completions and Responses have in common: texts, parts of a user's message, and tools. */
 
-import {
-  AUDIO,
-  CALL_ID,
-  type Conversation,
-  DOCUMENT,
-  DOCUMENT_PARTS,
-  DOCUMENT_TEXT,
-  DOCUMENT_URL,
-  FILE,
-  FILE_NAME,
-  FREE_FORM,
-  IMAGE,
-  IMAGE_URL,
-  INPUT,
-  TEXT,
-  TOOL,
-  type WireForm,
-} from '../../core/conversation.ts'
+import type { Conversation, WireForm } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { MARKED, markOf } from '../../core/entry-marks.ts'
 import { isObject, type JsonObject, type JsonValue, objectOf, parseObject, stringOf } from '../../core/json.ts'
 import {
@@ -73,7 +57,7 @@ interface PartForms {
 /** Whether a message begins, or the conversation ends, so many entries after the first that turns share. */
 function isPlace(conversation: Conversation, end: number): boolean {
   const entry = (conversation.sent?.first ?? 0) + end
-  return end > 0 && (entry === conversation.end || conversation.kindAt(entry) <= TOOL)
+  return end > 0 && (entry === conversation.end || conversation.kindAt(entry) <= Kind.TOOL)
 }
 
 /** What an earlier turn has sent of the conversation in this form. */
@@ -84,7 +68,8 @@ export function writtenBefore(conversation: Conversation, form: string): ReturnT
 
 function callsIn(conversation: Conversation, end: number): number {
   let calls = 0
-  for (let entry = 0; entry < end; entry = conversation.next(entry)) if (conversation.kindAt(entry) === CALL_ID) calls++
+  for (let entry = 0; entry < end; entry = conversation.next(entry))
+    if (conversation.kindAt(entry) === Kind.CALL_ID) calls++
   return calls
 }
 
@@ -148,7 +133,7 @@ export abstract class OpenaiBodyWriter {
   /** No parts are sent as an empty text, because an empty list is rejected. */
   protected parts(conversation: Conversation, first: number, end: number): void {
     const { json } = this
-    const isOne = first < end && conversation.next(first) === end && conversation.bitsAt(first) === TEXT
+    const isOne = first < end && conversation.next(first) === end && conversation.bitsAt(first) === Kind.TEXT
     if (first === end || isOne) return this.text(conversation, first, end, NOTHING)
     json.part(OPEN_LIST)
     for (let at = first; at < end; ) {
@@ -162,22 +147,22 @@ export abstract class OpenaiBodyWriter {
   protected part(conversation: Conversation, at: number, end: number): number {
     const { json } = this
     switch (conversation.kindAt(at)) {
-      case TEXT:
+      case Kind.TEXT:
         json.part(this.forms.text)
         json.entry(conversation, at)
         json.part(PART_ENDS[conversation.markIndexAt(at)] ?? NOTHING)
         return conversation.next(at)
-      case IMAGE:
-      case IMAGE_URL:
+      case Kind.IMAGE:
+      case Kind.IMAGE_URL:
         return this.image(conversation, at)
-      case AUDIO:
+      case Kind.AUDIO:
         return this.audio(conversation, at, end)
-      case FILE:
+      case Kind.FILE:
         return this.file(conversation, at, end)
-      case DOCUMENT:
-      case DOCUMENT_TEXT:
-      case DOCUMENT_URL:
-      case DOCUMENT_PARTS:
+      case Kind.DOCUMENT:
+      case Kind.DOCUMENT_TEXT:
+      case Kind.DOCUMENT_URL:
+      case Kind.DOCUMENT_PARTS:
         this.document(new SentDocument(conversation, at), conversation)
         return conversation.endOfPart(at)
       default:
@@ -188,7 +173,7 @@ export abstract class OpenaiBodyWriter {
   private image(conversation: Conversation, at: number): number {
     const { json, forms } = this
     const type = conversation.next(at)
-    const isInline = conversation.kindAt(at) === IMAGE
+    const isInline = conversation.kindAt(at) === Kind.IMAGE
     json.part(forms.image)
     if (isInline) {
       json.part(DATA)
@@ -204,7 +189,7 @@ export abstract class OpenaiBodyWriter {
   private file(conversation: Conversation, at: number, end: number): number {
     const { json, forms } = this
     const next = conversation.next(at)
-    const hasName = next < end && conversation.kindAt(next) === FILE_NAME
+    const hasName = next < end && conversation.kindAt(next) === Kind.FILE_NAME
     json.part(forms.file)
     if (hasName) {
       json.part(FILE_NAME_MEMBER)
@@ -221,12 +206,12 @@ export abstract class OpenaiBodyWriter {
   private document(sent: SentDocument, conversation: Conversation): void {
     const { json, forms } = this
     const mark = conversation.markIndexAt(sent.entry)
-    if (sent.kind === DOCUMENT_TEXT) {
+    if (sent.kind === Kind.DOCUMENT_TEXT) {
       json.part(forms.text)
       sent.asText(json)
       return json.part(PART_ENDS[mark] ?? NOTHING)
     }
-    if (sent.kind === DOCUMENT_PARTS)
+    if (sent.kind === Kind.DOCUMENT_PARTS)
       // The mark of such a document is that of its last part.
       return sent.writeParts(json, (entry) => this.part(conversation, entry, conversation.endOfPart(entry)), {
         open: forms.text,
@@ -251,7 +236,7 @@ export abstract class OpenaiBodyWriter {
       json.inside(name)
       json.part(AFTER_NAME)
     }
-    if (sent.kind === DOCUMENT_URL) json.part(FILE_URL)
+    if (sent.kind === Kind.DOCUMENT_URL) json.part(FILE_URL)
     else {
       json.part(FILE_DATA)
       this.dataHead(sent)
@@ -300,7 +285,7 @@ export abstract class OpenaiBodyWriter {
   /** The arguments of a call, as the inside of a string. */
   protected argumentsOf(conversation: Conversation, written: number): void {
     const [from, to] = [conversation.fromAt(written), conversation.toAt(written)]
-    if (conversation.kindAt(written) === INPUT) this.json.json(from, to, conversation.arena)
+    if (conversation.kindAt(written) === Kind.INPUT) this.json.json(from, to, conversation.arena)
     else this.json.span(from, to, conversation.arena)
   }
 
@@ -329,7 +314,7 @@ export abstract class OpenaiBodyWriter {
     if (this.freeTools === undefined || this.freeTools.size === 0) return undefined
     const calls = new Set<string>()
     for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {
-      if (conversation.kindAt(entry) !== CALL_ID) continue
+      if (conversation.kindAt(entry) !== Kind.CALL_ID) continue
       const isFree = this.freeTools.has(conversation.textAt(conversation.next(entry)))
       if (isFree) calls.add(conversation.textAt(entry))
     }
@@ -338,7 +323,7 @@ export abstract class OpenaiBodyWriter {
 
   /** The text of a call whose tool takes one, from its arguments; these, if they have none. */
   protected freeText(conversation: Conversation, entry: number): void {
-    const isJson = conversation.kindAt(entry) === INPUT
+    const isJson = conversation.kindAt(entry) === Kind.INPUT
     const { arena } = conversation
     const json = isJson
       ? arena.writtenAt(conversation.fromAt(entry), conversation.toAt(entry))
@@ -361,9 +346,9 @@ export abstract class OpenaiBodyWriter {
     this.names.write(json, tools, tool)
     for (let entry = tools.next(tool); entry < end; entry = tools.next(entry)) {
       const kind = tools.kindAt(entry)
-      if (kind === FREE_FORM) continue
-      isStrictnessGiven ||= kind !== TEXT && kind !== INPUT
-      json.part(kind === TEXT ? DESCRIPTION : kind === INPUT ? PARAMETERS : STRICTNESS)
+      if (kind === Kind.FREE_FORM) continue
+      isStrictnessGiven ||= kind !== Kind.TEXT && kind !== Kind.INPUT
+      json.part(kind === Kind.TEXT ? DESCRIPTION : kind === Kind.INPUT ? PARAMETERS : STRICTNESS)
       json.entry(tools, entry)
     }
     if (!isStrictnessGiven) json.part(forms.unknownStrictness)
@@ -383,7 +368,7 @@ export function after(conversation: Conversation, from: number, end: number, kin
  * its definition is rejected.
  */
 function freeDefinition(tools: ToolList, tool: number, sentName: string, form: WireForm): JsonObject {
-  const entry = tools.memberOf(tool, FREE_FORM)
+  const entry = tools.memberOf(tool, Kind.FREE_FORM)
   const written = objectOf(tools.arena.valueAt(tools.fromAt(entry), tools.toAt(entry))) ?? {}
   const { description, format } = tools.form === 'chat' ? (objectOf(written['custom']) ?? {}) : written
   const defined = { name: sentName, description: stringOf(description), format: formatOf(format, form) }

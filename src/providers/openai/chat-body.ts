@@ -1,17 +1,8 @@
 /** Messages and tools as entries → those of a Chat Completions body, from the bytes of their texts. */
 
 import { createHash } from 'node:crypto'
-import {
-  type Conversation,
-  DOCUMENT_URL,
-  FORMAT,
-  OWN_BLOCK,
-  REFUSAL,
-  SYSTEM,
-  TEXT,
-  TOOL,
-  USER,
-} from '../../core/conversation.ts'
+import type { Conversation } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import {
   CLOSE,
   CLOSE_LIST,
@@ -113,8 +104,8 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
     }
     for (let message = 0; message < conversation.end; ) {
       if (message > 0) json.part(COMMA)
-      if (this.media !== undefined && conversation.kindAt(message) !== TOOL) {
-        const isMerged = conversation.kindAt(message) === USER
+      if (this.media !== undefined && conversation.kindAt(message) !== Kind.TOOL) {
+        const isMerged = conversation.kindAt(message) === Kind.USER
         const end = conversation.endOfMessage(message)
         this.mediaOfResults(conversation, isMerged ? conversation.next(message) : end, end)
         if (isMerged) message = end
@@ -145,7 +136,7 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
   /** Whether the same entries are always written in the same way: no images of results go to a later message. */
   private hasOneForm(conversation: Conversation): boolean {
     const isUsual = this.variant === USUAL && !this.names.areChanged && this.thoughts === undefined
-    return isUsual && this.freeCalls === undefined && !conversation.hasMedia && !conversation.has(OWN_BLOCK)
+    return isUsual && this.freeCalls === undefined && !conversation.hasMedia && !conversation.has(Kind.OWN_BLOCK)
   }
 
   /** A message of the user with the images and documents of the results before it, and then these parts. */
@@ -169,13 +160,13 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
   /** The texts of a result; its images and documents are put aside. */
   private result(conversation: Conversation, first: number, end: number, mark: number): void {
     let last = first
-    while (last < end && conversation.kindAt(last) === TEXT) last = conversation.next(last)
+    while (last < end && conversation.kindAt(last) === Kind.TEXT) last = conversation.next(last)
     if (last === end) return this.text(conversation, first, end, LINE_END, mark)
     const { json } = this
     const texts: string[] = []
     let sent = mark
     for (let at = first; at < end; at = conversation.endOfPart(at)) {
-      if (conversation.kindAt(at) !== TEXT) {
+      if (conversation.kindAt(at) !== Kind.TEXT) {
         this.media ??= []
         this.media.push(at)
       } else {
@@ -208,15 +199,15 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
     const { json } = this
     const first = conversation.next(message)
     switch (conversation.kindAt(message)) {
-      case SYSTEM:
+      case Kind.SYSTEM:
         json.part(SYSTEM_MESSAGE)
         this.text(conversation, first, end, LINE_END)
         break
-      case USER:
+      case Kind.USER:
         json.part(USER_MESSAGE)
         this.parts(conversation, first, end)
         break
-      case TOOL:
+      case Kind.TOOL:
         json.part(TOOL_MESSAGE)
         this.id(conversation, first)
         json.part(RESULT)
@@ -230,8 +221,8 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
 
   private answer(conversation: Conversation, message: number, first: number, end: number): void {
     const { json, variant } = this
-    const refusals = after(conversation, first, end, TEXT)
-    const calls = after(conversation, refusals, end, REFUSAL)
+    const refusals = after(conversation, first, end, Kind.TEXT)
+    const calls = after(conversation, refusals, end, Kind.REFUSAL)
     json.part(ASSISTANT_MESSAGE)
     this.answerText(conversation, first, refusals, calls, end)
     if (calls > refusals && variant.isMistral === undefined) {
@@ -286,12 +277,12 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
   protected override documentFile(sent: SentDocument, conversation: Conversation, mark: number): void {
     const { json } = this
     if (this.variant.isMistral !== true) {
-      if (sent.kind === DOCUMENT_URL)
+      if (sent.kind === Kind.DOCUMENT_URL)
         throw cannotTake('This model takes documents as base64 data only, not by address.')
       return super.documentFile(sent, conversation, mark)
     }
     json.part(MISTRAL_DOCUMENT)
-    if (sent.kind !== DOCUMENT_URL) this.dataHead(sent)
+    if (sent.kind !== Kind.DOCUMENT_URL) this.dataHead(sent)
     json.entry(conversation, sent.entry)
     if (sent.nameEntry !== NO_ENTRY) {
       json.part(MISTRAL_NAME)
@@ -303,7 +294,7 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
   protected audio(conversation: Conversation, at: number, end: number): number {
     const { json } = this
     const next = conversation.next(at)
-    const hasFormat = next < end && conversation.kindAt(next) === FORMAT
+    const hasFormat = next < end && conversation.kindAt(next) === Kind.FORMAT
     json.part(AUDIO_PART)
     json.entry(conversation, at)
     if (hasFormat) json.part(AUDIO_FORMAT)

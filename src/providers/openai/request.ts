@@ -1,7 +1,7 @@
 /** The canonical request → the body of Chat Completions, for OpenAI, compatible servers and Azure. */
 
 import { type ChatRequest, NO_HINTS, type ToolChoice } from '../../core/chat-request.ts'
-import { FREE_FORM } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import type { CacheMark } from '../../core/entry-marks.ts'
 import type { JsonValue } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
@@ -25,7 +25,7 @@ export function chatRequest(request: ChatRequest, form: ServerForm): UpstreamReq
   const expected = conversation.arena.size + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
   const takesFree = form.takesFreeTools && form.rejectsFreeTools !== true
-  const free = takesFree && tools.has(FREE_FORM) ? tools.freeNames : undefined
+  const free = takesFree && tools.has(Kind.FREE_FORM) ? tools.freeNames : undefined
   const writer = new ChatBodyWriter(
     json,
     names,

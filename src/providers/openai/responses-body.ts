@@ -1,7 +1,8 @@
 /** Messages and tools as entries → the items and tools of a Responses body, from the bytes of their texts. */
 
 import type { Arena } from '../../core/arena.ts'
-import { CALL_ID, type Conversation, OWN_BLOCK, REFUSAL, SYSTEM, TEXT, TOOL, USER } from '../../core/conversation.ts'
+import type { Conversation } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import { MARKED } from '../../core/entry-marks.ts'
 import {
   CLOSE,
@@ -97,7 +98,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
   /** The ids of the calls of a conversation that goes on, if all of it is sent as any other turn sends it. */
   private knownIds(conversation: Conversation): SharedIds | undefined {
     const isPlain = this.thoughts === undefined && this.freeCalls === undefined && !this.names.areChanged
-    if (conversation.sent === undefined || !isPlain || conversation.has(OWN_BLOCK)) return undefined
+    if (conversation.sent === undefined || !isPlain || conversation.has(Kind.OWN_BLOCK)) return undefined
     const { end, ids } = writtenBefore(conversation, this.form) ?? {}
     if (end === undefined || ids === undefined) return unchangedIds(conversation, 0, SharedIds.of([]))
     return unchangedIds(conversation, conversation.sent.first + end, ids)
@@ -112,19 +113,19 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     const { json } = this
     const first = conversation.next(message)
     switch (conversation.kindAt(message)) {
-      case SYSTEM:
+      case Kind.SYSTEM:
         json.part(this.hasDeveloper ? DEVELOPER_ITEM : SYSTEM_ITEM)
         if (this.own === undefined) this.text(conversation, first, end, LINE_END)
         else this.parts(conversation, first, end)
         json.part(CLOSE)
         return
-      case USER:
-        if (conversation.kindAt(first) === OWN_BLOCK) return this.ownItems(conversation, first, end)
+      case Kind.USER:
+        if (conversation.kindAt(first) === Kind.OWN_BLOCK) return this.ownItems(conversation, first, end)
         json.part(USER_ITEM)
         this.parts(conversation, first, end)
         json.part(CLOSE)
         return
-      case TOOL:
+      case Kind.TOOL:
         json.part(this.freeCalls?.has(conversation.textAt(first)) === true ? FREE_RESULT_ITEM : RESULT_ITEM)
         ids.write(json, first)
         json.part(OUTPUT)
@@ -148,16 +149,16 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
   private result(conversation: Conversation, first: number, end: number, mark: number): void {
     if (this.own !== undefined && mark === 0) return this.parts(conversation, first, end)
     for (let at = first; at < end; at = conversation.next(at))
-      if (conversation.kindAt(at) !== TEXT) return this.parts(conversation, first, end)
+      if (conversation.kindAt(at) !== Kind.TEXT) return this.parts(conversation, first, end)
     this.text(conversation, first, end, LINE_END, mark)
   }
 
   /** Items of the API's own tools are among the texts of an assistant's message, and divide them. */
   private answer(conversation: Conversation, message: number, end: number, ids: CallIds): void {
     let first = message
-    if (conversation.has(OWN_BLOCK))
-      for (let at = first; at < end && conversation.kindAt(at) !== CALL_ID; at = conversation.next(at)) {
-        if (conversation.kindAt(at) !== OWN_BLOCK) continue
+    if (conversation.has(Kind.OWN_BLOCK))
+      for (let at = first; at < end && conversation.kindAt(at) !== Kind.CALL_ID; at = conversation.next(at)) {
+        if (conversation.kindAt(at) !== Kind.OWN_BLOCK) continue
         if (first < at) {
           this.turn(conversation, first, at, ids)
           this.json.part(COMMA)
@@ -173,8 +174,8 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
   /** In its entries, texts precede refusals, and these calls. */
   private turn(conversation: Conversation, first: number, end: number, ids: CallIds): void {
     const { json } = this
-    const refusals = after(conversation, first, end, TEXT)
-    const calls = after(conversation, refusals, end, REFUSAL)
+    const refusals = after(conversation, first, end, Kind.TEXT)
+    const calls = after(conversation, refusals, end, Kind.REFUSAL)
     // A message without anything stays one, so that those around it do not follow each other.
     const isSpoken = first < calls || calls === end
     if (isSpoken) {

@@ -4,8 +4,8 @@
  */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
-import { DOCUMENT_URL } from '../../core/conversation.ts'
 import type { ChatApi } from '../../core/endpoint.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import type { Target } from '../provider.ts'
 import { type EffortForm, sentEffort } from './effort.ts'
@@ -77,7 +77,7 @@ export function needsResponses(request: ChatRequest, form: ApiNeeds & EffortForm
   if (need === 'all' || form.takesResponsesAlone) return true
   if (form.hasOwnTools && request.own?.form === 'responses') return true
   // Chat Completions takes no documents by address.
-  if (form.isOpenai && request.conversation.has(DOCUMENT_URL)) return true
+  if (form.isOpenai && request.conversation.has(Kind.DOCUMENT_URL)) return true
   if (tools.isEmpty) return false
   const effort = sentEffort(request, form)
   switch (need) {

@@ -3,7 +3,8 @@
  * servers reject what weir adds to a request, or miss what no caller of weir has, and only their answer shows it.
  */
 
-import { CALL_ID, type Conversation } from '../../core/conversation.ts'
+import type { Conversation } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { type Lesson, makeLesson, rejecting, TargetForms } from '../learned-form.ts'
@@ -150,7 +151,7 @@ function ownWords(conversation: Conversation, thoughts: EntryThoughts): number {
   for (let message = 0; message < conversation.end; message = conversation.endOfMessage(message)) {
     const end = conversation.endOfMessage(message)
     let entry = conversation.next(message)
-    while (entry < end && conversation.kindAt(entry) !== CALL_ID) entry = conversation.next(entry)
+    while (entry < end && conversation.kindAt(entry) !== Kind.CALL_ID) entry = conversation.next(entry)
     if (entry < end) own += thoughts.with(message)?.match(NO_REASONING.words)?.length ?? 0
   }
   return own

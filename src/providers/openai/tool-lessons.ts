@@ -1,7 +1,7 @@
 /** What rejections teach about tools that only some servers of OpenAI's APIs have: those of a text, and namespaces. */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
-import { CALL_ID, FREE_FORM } from '../../core/conversation.ts'
+import * as Kind from '../../core/entry-kinds.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import { type Lesson, makeLesson, rejecting } from '../learned-form.ts'
 
@@ -33,7 +33,7 @@ export function toolLessonOf(
   const { tools, own } = request
   if (kind !== 'rejected' || !UNKNOWN.test(message) || !/^(?:body\W)?tools\b|^$/.test(detail.param ?? ''))
     return undefined
-  if (tools.has(FREE_FORM) && rejectsFree(error)) {
+  if (tools.has(Kind.FREE_FORM) && rejectsFree(error)) {
     const { freeNames } = tools
     const calls = callsOf(request, freeNames)
     return { ...NO_FREE_TOOLS, own: textsOfOne.tool * freeNames.size + textsOfOne.call * calls }
@@ -47,6 +47,6 @@ export function toolLessonOf(
 function callsOf({ conversation }: ChatRequest, names: { has(name: string): boolean }): number {
   let calls = 0
   for (let entry = 0; entry < conversation.end; entry = conversation.next(entry))
-    if (conversation.kindAt(entry) === CALL_ID && names.has(conversation.textAt(conversation.next(entry)))) calls++
+    if (conversation.kindAt(entry) === Kind.CALL_ID && names.has(conversation.textAt(conversation.next(entry)))) calls++
   return calls
 }

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { Arena } from '../../../src/core/arena.ts'
-import { INPUT, NAME } from '../../../src/core/conversation.ts'
+import * as Kind from '../../../src/core/entry-kinds.ts'
 import { ToolList } from '../../../src/core/tool-list.ts'
 import { COMPLETED, type Echo, Resource } from '../../../src/dialects/responses/resource.ts'
 import { answerText } from '../../support/bytes.ts'
@@ -13,7 +13,11 @@ const body = Buffer.from(INSTRUCTIONS + TOOL)
 const arena = new Arena(body)
 const from = Buffer.byteLength(INSTRUCTIONS)
 const noTools = new ToolList(arena, new Int32Array(0), 'responses')
-const oneTool = new ToolList(arena, Int32Array.of(NAME, from + 9, from + 13, INPUT, from + 28, from + 30), 'responses')
+const oneTool = new ToolList(
+  arena,
+  Int32Array.of(Kind.NAME, from + 9, from + 13, Kind.INPUT, from + 28, from + 30),
+  'responses',
+)
 
 const plain: Echo = {
   arena,
@@ -83,7 +87,7 @@ test('long instructions and tools that come again are those of the request, whic
     const long = new Arena(bytes)
     const toolsFrom = Buffer.byteLength(instructions)
     const [name, schema] = [toolsFrom + tools.indexOf('look'), toolsFrom + tools.indexOf('{"of"')]
-    const entries = Int32Array.of(NAME, name, name + 4, INPUT, schema, bytes.length - 2)
+    const entries = Int32Array.of(Kind.NAME, name, name + 4, Kind.INPUT, schema, bytes.length - 2)
     const spans = { instructionsTo: toolsFrom, toolsFrom, toolsTo: bytes.length }
     const both = { ...plain, arena: long, ...spans, tools: new ToolList(long, entries, 'responses') }
     return [both, { ...both, instructionsTo: 0 }, { ...both, tools: noTools, takesFree: true }]
