@@ -44,8 +44,8 @@ export class Grant {
     private readonly demand: Demand,
   ) {}
 
-  /** The call has ended, with what the provider counts of it. */
-  ended(used: Demand): void {
+  /** The call has ended, with what the provider counts of it; undefined if nothing was sent. */
+  ended(used: Demand | undefined): void {
     if (!this.isOpen) return
     this.isOpen = false
     this.room.end(this.held, this.demand, used)
@@ -54,12 +54,5 @@ export class Grant {
   /** It is called once more. */
   again(): void {
     if (this.isOpen) for (const held of this.held) if (held.meter.unit === 'requests') held.spare--
-  }
-
-  /** Nothing was sent. */
-  cancel(): void {
-    if (!this.isOpen) return
-    this.isOpen = false
-    this.room.end(this.held, this.demand, undefined)
   }
 }

@@ -4,6 +4,7 @@
  */
 
 import { CallerError } from '../core/caller-error.ts'
+import { beginningOf } from '../core/error-message.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import { lacks, type Needs } from './capability.ts'
 import { AUTO, type Catalog, type Key, kindOf, type Model, type ModelKind, publicName } from './catalog.ts'
@@ -257,5 +258,5 @@ function wrongEndpoint(name: string, kind: ModelKind): CallerError {
 const SHOWN_MAX = 128
 
 function shown(name: string): string {
-  return name.length <= SHOWN_MAX ? name : `${name.slice(0, SHOWN_MAX)}…`
+  return beginningOf(name, SHOWN_MAX)
 }

@@ -1,7 +1,9 @@
 /** Flags and exit codes, for all commands. */
 
+import fs from 'node:fs'
 import { parseArgs } from 'node:util'
 import { didYouMean, quoted } from '../config/problems.ts'
+import { messageOf } from '../core/error-message.ts'
 import { actionsOf, type CommandEntry, commandEntry } from './command-table.ts'
 import { flagForm, helpOf } from './help-text.ts'
 
@@ -88,6 +90,17 @@ export function failed(line: string): number {
 export function misused(line: string): number {
   printToStderr(`${line} (see --help)`)
   return exit.usage
+}
+
+/** What `read` makes of a file. Ends the command if the file cannot be read, or `read` throws a `Problem`. */
+export function readFile<T>(file: string, read: (text: string) => T, Problem: new (message: string) => Error): T {
+  try {
+    return read(fs.readFileSync(file, 'utf8'))
+  } catch (error) {
+    if (!(error instanceof Problem) && !(error instanceof Error && 'code' in error)) throw error
+    printToStderr(`${file}: ${messageOf(error)}`)
+    throw new Ended(exit.wrong)
+  }
 }
 
 export type RunCommand = (args: readonly string[]) => Promise<number>

@@ -17,14 +17,14 @@ import {
 } from '../import/price-differences.ts'
 import { withPrice } from '../import/price-edits.ts'
 import { type PriceList, PriceListProblem, readPriceList } from '../import/price-list.ts'
-import { Ended, exit, failed, parseFlags, printToStderr, requiredText } from './command.ts'
+import { Ended, exit, failed, parseFlags, printToStderr, readFile, requiredText } from './command.ts'
 
 export const actions = { diff }
 
 /** Returns 1 if a price differs, and with `--apply` only if one still does. */
 async function diff(args: readonly string[]): Promise<number> {
   const { flags } = parseFlags(args, 'prices diff')
-  const list = listOf(requiredText(flags, 'from'))
+  const list = readFile(requiredText(flags, 'from'), readPriceList, PriceListProblem)
   const file = await configFile(typeof flags['config'] === 'string' ? flags['config'] : undefined)
   const config = orEnd(await loadConfig(file, environment(), { use: 'ledger' }))
   const glob = String(flags['model'] ?? '*')
@@ -40,16 +40,6 @@ async function diff(args: readonly string[]): Promise<number> {
   const isDone =
     differing.length === 0 ? isAll : flags['apply'] === true && (await apply(file, list, differing)) && isAll
   return isDone ? exit.done : exit.wrong
-}
-
-function listOf(file: string): PriceList {
-  try {
-    return readPriceList(fs.readFileSync(file, 'utf8'))
-  } catch (error) {
-    if (!(error instanceof PriceListProblem) && !(error instanceof Error && 'code' in error)) throw error
-    printToStderr(`${file}: ${messageOf(error)}`)
-    throw new Ended(exit.wrong)
-  }
 }
 
 function isNamed({ name, aliases }: ModelConfig, glob: string): boolean {

@@ -1,13 +1,11 @@
 /** `weir reconcile`: usage of the audit trail against the bills of providers, whether or not the gateway runs. */
 
-import fs from 'node:fs'
 import { quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
 import { DAY_MS } from '../core/durations.ts'
-import { messageOf } from '../core/error-message.ts'
 import { BillProblem, type ProviderBill, readBill } from '../reports/provider-bill.ts'
 import { FIELDS, type ReconcileOptions, type Reconciliation, reconcile } from '../reports/reconciliation.ts'
-import { Ended, exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
+import { exit, type Flags, misused, parseFlags, printToStderr, readFile } from './command.ts'
 import { configured } from './ledger-access.ts'
 import { type Column, displayOf, fixedDollars, TextTable } from './text-table.ts'
 
@@ -18,7 +16,7 @@ export async function reconcileBills(args: readonly string[]): Promise<number> {
   if (tolerance === undefined)
     return misused(`--tolerance must be a share such as 1% or 0.01, not ${quoted(String(flags['tolerance']))}`)
   const files = lists['from'] ?? []
-  const bills = files.map(billOf)
+  const bills = files.map((file) => readFile(file, readBill, BillProblem))
   bills.forEach((bill, index) => {
     if (bill.isCut && !bills.some((other) => continues(other, bill)))
       printToStderr(`warning: ${files[index]} has no last page (has_more is true); fetch the other pages, too`)
@@ -39,16 +37,6 @@ function toleranceOf(flag: string | boolean | undefined): number | undefined {
   if (number === undefined) return undefined
   const share = unit === '%' ? Number(number) / 100 : Number(number)
   return share <= 1 ? share : undefined
-}
-
-function billOf(file: string): ProviderBill {
-  try {
-    return readBill(fs.readFileSync(file, 'utf8'))
-  } catch (error) {
-    if (!(error instanceof BillProblem) && !(error instanceof Error && 'code' in error)) throw error
-    printToStderr(`${file}: ${messageOf(error)}`)
-    throw new Ended(exit.wrong)
-  }
 }
 
 /** Whether a file has later pages of the same report. */

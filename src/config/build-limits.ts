@@ -6,7 +6,7 @@ import { countLimits, type Limits, ownerSpendLimits, spendLimits } from '../core
 import { microUsd } from './prices.ts'
 import type { CompletedFile } from './schema-file.ts'
 
-type FileOrganization = CompletedFile['organizations'][number]
+export type FileOrganization = CompletedFile['organizations'][number]
 type FileLimits = NonNullable<FileOrganization['limits']>
 type FileBudget = FileOrganization['budgets'][number]
 

@@ -7,7 +7,7 @@ import type { ModelConfig } from '../core/model-config.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import type { AccessRule } from '../core/permission.ts'
 import type { RedisConfig } from '../core/redis-config.ts'
-import { budgetOf, limitsOf } from './build-limits.ts'
+import { budgetOf, type FileOrganization, limitsOf } from './build-limits.ts'
 import type { Config, LedgerConfig, ProviderConfig } from './config.ts'
 import { hashOf } from './key-hash.ts'
 import { environmentTracing, tracesUrl } from './otel-environment.ts'
@@ -21,7 +21,6 @@ import { instant } from './timestamps.ts'
 
 type FileProvider = CompletedFile['providers'][string]
 type FileModel = CompletedFile['models'][number]
-type FileOrganization = CompletedFile['organizations'][number]
 type FileKey = FileOrganization['keys'][number]
 type FileRedis = Exclude<CompletedFile['ledger'], 'embedded'>['redis']
 

@@ -15,7 +15,7 @@ import type { Sources } from './config-references.ts'
 import { readDocument } from './document.ts'
 import { locatorOf } from './found-values.ts'
 import { otherGateway } from './other-gateways.ts'
-import { type Locator, type Problem, Problems, pathText, quoted } from './problems.ts'
+import { NOWHERE, type Problem, Problems, pathText, quoted } from './problems.ts'
 import { checkShape } from './schema-errors.ts'
 import type { CompletedFile } from './schema-file.ts'
 
@@ -31,9 +31,6 @@ export interface ParseOptions extends Sources {
   /** For warnings: since when keys of the configuration are revoked by command, in Unix milliseconds by id. */
   readonly revoked?: ReadonlyMap<string, number> | undefined
 }
-
-/** For a text that is not YAML. */
-const NOWHERE: Locator = { lineOf: () => undefined, found: () => undefined }
 
 /** Never throws because of the text. */
 export function parseConfig(text: string, options: ParseOptions): ParseResult {

@@ -12,7 +12,7 @@ import type { Sources } from './config-references.ts'
 import { type Read, readDocument } from './document.ts'
 import { locatorOf } from './found-values.ts'
 import { otherGateway } from './other-gateways.ts'
-import { didYouMean, nearest, type Path, type Problem, Problems, pathText, problemText } from './problems.ts'
+import { didYouMean, NOWHERE, nearest, type Path, type Problem, Problems, pathText, problemText } from './problems.ts'
 import { checkShape, meantVariant, pathOf, withDefaults } from './schema-errors.ts'
 import { type CompletedFile, schema } from './schema-file.ts'
 
@@ -57,8 +57,6 @@ interface LenientRead {
   readonly syntax: readonly Problem[]
   readonly problems: readonly Problem[]
 }
-
-const NOWHERE = { lineOf: () => undefined, found: () => undefined }
 
 function readLeniently(text: string, sources: Sources): LenientRead {
   const problems = new Problems()

@@ -1,5 +1,7 @@
 /** Collects the problems and warnings of a configuration: where, what is wrong, what to do. */
 
+import { beginningOf } from '../core/error-message.ts'
+
 export type Path = readonly (string | number)[]
 
 /** More problems than this are only counted: the file is probably not a configuration at all. */
@@ -22,6 +24,9 @@ export interface Locator {
   /** The value as text; undefined if it is missing or may be a secret. */
   found(path: Path): string | undefined
 }
+
+/** For a text that is not YAML. */
+export const NOWHERE: Locator = { lineOf: () => undefined, found: () => undefined }
 
 interface Entry {
   readonly path: Path | string
@@ -149,19 +154,17 @@ export function pathText(path: Path): string {
   if (path.length === 0) return '(file)'
   const text = path.map((part) => {
     if (typeof part === 'number') return `[${part}]`
-    return /^[A-Za-z0-9_@-]+$/.test(part) ? `.${part}` : `[${JSON.stringify(cut(part))}]`
+    return /^[A-Za-z0-9_@-]+$/.test(part) ? `.${part}` : `[${JSON.stringify(beginningOf(part, WORD_CHARS_MAX))}]`
   })
   return text.join('').replace(/^\./, '')
 }
 
 /** A word of the file for a message: quoted, on one line, at most 80 characters. */
 export function quoted(word: string): string {
-  return JSON.stringify(cut(word))
+  return JSON.stringify(beginningOf(word, WORD_CHARS_MAX))
 }
 
-function cut(word: string): string {
-  return word.length <= 80 ? word : `${word.slice(0, 80)}…`
-}
+const WORD_CHARS_MAX = 80
 
 /** ` (did you mean "openai"?)` if a known word is similar, else ''. */
 export function didYouMean(word: string, known: Iterable<string>): string {

@@ -125,7 +125,7 @@ function withNumbers(root: JsonValue, numberOf: (found: string) => JsonValue | u
 }
 
 /** RFC 8259, section 6. */
-const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
+export const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 
 /** Whether a colon follows. */
 function isName(text: string, end: number): boolean {

@@ -4,6 +4,7 @@
  */
 
 import type { Conversation } from './conversation.ts'
+import type { JsonBuilder } from './json-builder.ts'
 
 /** Where a thought belongs in its answer: before its text, with its text, with all of it, … */
 export const BEFORE_TEXT = 0
@@ -57,6 +58,11 @@ export interface EntryThoughts {
   before(entry: number): readonly string[]
   /** That which belongs to an entry. */
   with(entry: number): string | undefined
+}
+
+/** Writes the thoughts that come before an entry, and a comma after each. */
+export function writeThoughtsBefore(entry: number, thoughts: EntryThoughts | undefined, json: JsonBuilder): void {
+  if (thoughts !== undefined) for (const thought of thoughts.before(entry)) json.text(`${thought},`)
 }
 
 /** Requests of the same moment share one. */

@@ -27,9 +27,10 @@ interface SentFile {
 
 type Path = () => string
 
-const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w=.+-]+)*;base64,/
-/** No file has a longer head. Without a limit, the pattern would scan a long text to its end. */
-const DATA_URL_HEAD_CHARS_MAX = 1024
+/** The head of data in base64. */
+export const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w=.+-]+)*;base64,/
+/** No file and no image has a longer head. Without a limit, the pattern would scan a long text to its end. */
+export const DATA_URL_HEAD_CHARS_MAX = 1024
 const IMAGE_TYPE = /^image\/[\w.+-]+$/i
 const DOCUMENT_TYPE = /^(?:application|text)\/[\w.+-]+$/
 const UNKNOWN_TYPE = 'application/octet-stream'

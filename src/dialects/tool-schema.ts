@@ -4,6 +4,9 @@ import { OF_OBJECT } from '../core/conversation.ts'
 import * as Kind from '../core/entry-kinds.ts'
 import { type JsonDocument, NONE, words } from '../wire/json-document.ts'
 
+/** Of a tool for which none are written. */
+export const NO_PARAMETERS = '{"type":"object","properties":{}}'
+
 const TYPE = words('type')
 const OBJECT = words('object')
 const found = new Int32Array(TYPE.length)

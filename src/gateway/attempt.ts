@@ -31,7 +31,7 @@ export class Attempt {
   /** It is not called. */
   release(): void {
     this.permit.release()
-    this.grant?.cancel()
+    this.grant?.ended(undefined)
   }
 
   /** It has a whole answer. */
@@ -43,8 +43,7 @@ export class Attempt {
   /** What the call took of the limits of its provider is known. */
   endGrant(isComplete: boolean): void {
     const { grant, call } = this
-    if (call?.wasSent() === true) grant?.ended(usedOf(call.bill(isComplete)))
-    else grant?.cancel()
+    grant?.ended(call?.wasSent() === true ? usedOf(call.bill(isComplete)) : undefined)
   }
 
   /** The attempt in the log line of its request; `nowMs` is its end. Without an error it has answered. */

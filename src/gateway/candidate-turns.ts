@@ -5,6 +5,7 @@
 import type { Candidate } from '../catalog/resolve.ts'
 import { Attempt } from './attempt.ts'
 import type { Breaker } from './breaker.ts'
+import type { Permit } from './permit.ts'
 import type { RequestRoom } from './request-room.ts'
 
 /** Hears of each candidate that was passed over because it rests. */
@@ -59,8 +60,7 @@ export class CandidateTurns {
       if (candidate === undefined) return undefined
       const permit = this.breaker.enter(candidate.target)
       if (permit !== undefined) {
-        if (this.room === undefined) return new Attempt(candidate, permit, isFirst)
-        const attempt = this.room.enter(candidate, permit, isFirst)
+        const attempt = this.attempt(candidate, permit, isFirst)
         if (attempt !== undefined) return attempt
         continue
       }
@@ -77,20 +77,21 @@ export class CandidateTurns {
     const candidate = this.resting.shift()
     if (candidate === undefined) return undefined
     const permit = this.breaker.enterAnyway(candidate.target)
-    if (this.room === undefined) return new Attempt(candidate, permit, true)
-    const entering = this.room.enter(candidate, permit, true, true)
+    const entering = this.attempt(candidate, permit, true, true)
     if (!(entering instanceof Promise)) return entering ?? this.nextAtRest(isAutomatic)
     return entering.then((attempt) => attempt ?? this.nextAtRest(isAutomatic))
   }
 
   private async claim(candidate: Candidate, isFirst: boolean): Promise<Attempt | undefined> {
     const permit = await this.breaker.enterByClaim(candidate.target)
-    if (permit !== undefined) {
-      if (this.room === undefined) return new Attempt(candidate, permit, isFirst)
-      return await this.room.enter(candidate, permit, isFirst)
-    }
+    if (permit !== undefined) return await this.attempt(candidate, permit, isFirst)
     this.rests(candidate)
     return undefined
+  }
+
+  private attempt(candidate: Candidate, permit: Permit, isFirst: boolean, isAtRest?: boolean) {
+    if (this.room === undefined) return new Attempt(candidate, permit, isFirst)
+    return this.room.enter(candidate, permit, isFirst, isAtRest)
   }
 
   private rests(candidate: Candidate): void {

@@ -17,6 +17,7 @@ import type { Issuer } from '../core/thoughts.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import type { TextReader } from '../providers/body-readers.ts'
 import type { Provider, UpstreamRequest } from '../providers/provider.ts'
+import type { RequestLog } from './access-log.ts'
 import { ChunkQueue } from './chunk-queue.ts'
 import { DecodeStream } from './decode-stream.ts'
 import { EventCheck, type EventSink } from './event-check.ts'
@@ -39,9 +40,7 @@ const LOGPROB_VALUES_MAX = 4_000_000
 export interface AskedChat {
   /** Not after a stream has begun. */
   readonly exchange: Exchange
-  markFirstByte(): void
-  /** The provider's whole answer has arrived. */
-  markAnswered(): void
+  readonly log: Pick<RequestLog, 'markFirstByte' | 'markAnswered'>
   /** Notes why the model stopped, and warns the operator of what only the finished answer shows. */
   check(candidate: Candidate, meter: UsageMeter, isComplete: boolean): void
   /** How the target of a complete answer reports usage. */
@@ -179,7 +178,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
 
   /** The text of a whole answer. */
   text(text: string): void {
-    this.work.markAnswered()
+    this.work.log.markAnswered()
     try {
       const body = parseJson(text, this.connection.status, this.valuesMax, JSON.parse)
       if (this.pump !== undefined) return this.pump.openWhole(this.provider.events(exactValue(text, body)), this)
@@ -194,7 +193,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     const { provider, meter, work } = this
     const readsThoughts = this.issuer !== undefined || this.shown !== undefined
     const plain = plainAnswer(body, provider, work.exchange, meter, this.servedBy(), readsThoughts)
-    if (plain !== undefined) work.markFirstByte()
+    if (plain !== undefined) work.log.markFirstByte()
     return plain
   }
 
@@ -210,7 +209,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     const { connection, meter, work } = this
     if (completion === undefined)
       throw new ProviderError('cut', 'the answer is not whole', { status: connection.status })
-    work.markFirstByte()
+    work.log.markFirstByte()
     const usage = { ...completion.usage, ...meter.count(true).usage }
     // A dialect throws if it cannot render the answer, such as an empty summary: then this candidate failed.
     return work.exchange.answer({ ...completion, usage }, this.servedBy())
@@ -226,7 +225,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     )
     try {
       await this.readStream(decoder)
-      this.work.markAnswered()
+      this.work.log.markAnswered()
       this.began(this.bodyOf(answer))
     } catch (error) {
       if (this.hasLeft) decoder.breakOff()

@@ -80,7 +80,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     private readonly gateway: Gateway,
     private readonly key: Key,
     private asked: Exchange | undefined,
-    private readonly log: RequestLog,
+    readonly log: RequestLog,
   ) {
     const { exchange } = this
     this.isCompaction = exchange.isCompaction
@@ -310,14 +310,6 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.thoughtsOf ??= new Map()
     this.thoughtsOf.set(issuerKey(issuer), undefined)
     return { provider, field: 'thoughts', seen: error.message, keep: () => undefined }
-  }
-
-  markFirstByte(): void {
-    this.log.markFirstByte()
-  }
-
-  markAnswered(): void {
-    this.log.markAnswered()
   }
 
   /** Notes why the model stopped, and warns the operator of what only the finished answer shows. */

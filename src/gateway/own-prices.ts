@@ -2,6 +2,7 @@
 
 import { isSpendLimited, isStrict, type Key, type Model, publicName } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
+import { beginningOf } from '../core/error-message.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Price } from '../core/money.ts'
 import type { OwnFields, OwnTool } from '../core/own-fields.ts'
@@ -45,12 +46,13 @@ function unpricedOwn(own: OwnFields, model: Model, isLimitStrict: boolean): Call
   const field = pricedFields(own).find((each) => !Object.hasOwn(fields, each))
   if (field !== undefined) {
     const [param = '', value = ''] = field.split(':')
-    const message = `The ${param} '${shown(value)}' of model '${name}' has no price under a spend limit. Leave it out.`
+    const shown = beginningOf(value)
+    const message = `The ${param} '${shown}' of model '${name}' has no price under a spend limit. Leave it out.`
     return new CallerError('unpriced_field', message, { param })
   }
   const unpriced = pricedTools(own).find(({ kind }) => !Object.hasOwn(tools, kind))
   if (unpriced !== undefined) {
-    const tool = shown(unpriced.kind)
+    const tool = beginningOf(unpriced.kind)
     const message = `The tool '${tool}' of model '${name}' has no price under a spend limit. Leave it out.`
     return new CallerError('unpriced_tool', message, { param: 'tools' })
   }
@@ -61,12 +63,6 @@ function unpricedOwn(own: OwnFields, model: Model, isLimitStrict: boolean): Call
   const limit = own.form === 'messages' ? 'max_uses of the tool' : 'max_tool_calls'
   const message = `Under a strict spend limit the calls of the tool '${endless.kind}' must be limited: set ${limit}.`
   return new CallerError('unpriced_tool', message, { param: 'tools' })
-}
-
-const SHOWN_MAX = 64
-
-function shown(text: string): string {
-  return text.length <= SHOWN_MAX ? text : `${text.slice(0, SHOWN_MAX)}…`
 }
 
 interface OwnCost {

@@ -3,12 +3,13 @@
 import { isSpendLimited, isStrict, type Key, type Model, publicName } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import { CallerError } from '../core/caller-error.ts'
+import { beginningOf } from '../core/error-message.ts'
 import { BASE_TIER, boundedTier, sentTier, type TierApi } from '../core/service-tier.ts'
 import { isPricedTier, isUnpricedAnswer, pricedTiers } from '../ledger/price.ts'
 import type { RequestLog } from './access-log.ts'
 import type { Gateway } from './gateway.ts'
 
-/** The most characters of a tier that an error shows: the caller wrote it. */
+/** The most characters of a tier that an event shows. */
 const SHOWN_MAX = 64
 
 export class RequestTier {
@@ -57,9 +58,8 @@ export class RequestTier {
 
 function unpricedTier(model: Model, tier: string, priced: readonly string[]): CallerError {
   const tiers = ['auto', BASE_TIER, 'flex', ...priced.filter((name) => name !== 'flex')].map((name) => `'${name}'`)
-  const shown = tier.length <= SHOWN_MAX ? tier : `${tier.slice(0, SHOWN_MAX)}…`
   const message =
-    `The service tier '${shown}' of model '${publicName(model)}' has no price, and a spend limit applies. ` +
-    `Use one of ${tiers.join(', ')}, or leave service_tier out.`
+    `The service tier '${beginningOf(tier)}' of model '${publicName(model)}' has no price, and a spend limit ` +
+    `applies. Use one of ${tiers.join(', ')}, or leave service_tier out.`
   return new CallerError('unpriced_service_tier', message, { param: 'service_tier' })
 }

@@ -10,7 +10,7 @@ import { ProviderCall } from './provider-call.ts'
 export abstract class WholeWork {
   readonly needs = noNeeds
 
-  constructor(private readonly log: RequestLog) {}
+  constructor(readonly log: RequestLog) {}
 
   conversationWith(): string {
     return this.log.requestId
@@ -26,15 +26,6 @@ export abstract class WholeWork {
   served(): void {}
 
   streams(): void {}
-
-  markFirstByte(): void {
-    this.log.markFirstByte()
-  }
-
-  /** The provider's answer has arrived. */
-  markAnswered(): void {
-    this.log.markAnswered()
-  }
 }
 
 export abstract class WholeCall extends ProviderCall implements TextReader {
@@ -53,8 +44,9 @@ export abstract class WholeCall extends ProviderCall implements TextReader {
   }
 
   text(text: string): void {
-    this.work.markAnswered()
-    this.work.markFirstByte()
+    const { log } = this.work
+    log.markAnswered()
+    log.markFirstByte()
     try {
       this.began(this.bodyOf(text))
     } catch (error) {

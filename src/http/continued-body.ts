@@ -4,6 +4,7 @@
  */
 
 import { CallerError } from '../core/caller-error.ts'
+import { beginningOf } from '../core/error-message.ts'
 import { LONG_NUMBERS_MAX } from '../core/exact-json.ts'
 import { isArray, isObject } from '../core/json.ts'
 import { NO_SHARED_BYTES, SharedBytes } from '../core/shared-bytes.ts'
@@ -164,7 +165,7 @@ function checkOutputs(bytes: Buffer, input: NonNullable<TurnBody['input']>, pare
       for (let ids = unread.next(); ids.done !== true && !known.has(id); ids = unread.next())
         for (const one of ids.value) known.add(one)
       if (!known.has(id)) {
-        const message = `No tool call found for function call output with call_id '${shown(id)}'.`
+        const message = `No tool call found for function call output with call_id '${beginningOf(id, ID_CHARS_MAX)}'.`
         throw new CallerError('invalid_field', message, { param: `input[${index}].call_id` })
       }
     }
@@ -199,6 +200,5 @@ function parsedIn(items: string): readonly string[] {
   return ids
 }
 
-export function shown(id: string): string {
-  return id.length > 100 ? `${id.slice(0, 100)}…` : id
-}
+/** Characters of an id that an error shows. */
+export const ID_CHARS_MAX = 100

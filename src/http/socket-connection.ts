@@ -6,13 +6,14 @@
 import type { ServerWebSocket } from 'bun'
 import type { Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
+import { beginningOf } from '../core/error-message.ts'
 import { newRequestId } from '../core/request-id.ts'
 import { ticker } from '../core/ticker.ts'
 import type { BodyShare } from '../gateway/body-memory.ts'
 import type { RequestHead } from '../gateway/request-trace.ts'
 import { tooLarge } from '../wire/body.ts'
 import { type Continuable, type ContinuationMemory, continuableBytes } from './continuation-memory.ts'
-import { continuedBody, keptInput, NO_INPUT, shown, type TurnBody } from './continued-body.ts'
+import { continuedBody, ID_CHARS_MAX, keptInput, NO_INPUT, type TurnBody } from './continued-body.ts'
 import { RefusedTurn } from './refused-turn.ts'
 import type { EdgeState, SocketEndReason } from './request-life.ts'
 import { errorFrame, readFrame, type TurnFrame } from './socket-frames.ts'
@@ -316,7 +317,7 @@ export class SocketConnection implements TurnConnection {
     const parent = this.kept(previous)
     this.state.figures.continued(parent === undefined ? 'not_found' : 'found')
     if (parent === undefined) {
-      const message = `Previous response with id '${shown(previous)}' not found.`
+      const message = `Previous response with id '${beginningOf(previous, ID_CHARS_MAX)}' not found.`
       throw new CallerError('invalid_field', message, {
         code: 'previous_response_not_found',
         param: 'previous_response_id',

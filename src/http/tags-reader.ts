@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto'
 import type { Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
+import { beginningOf } from '../core/error-message.ts'
 import { TAG_VALUE, TAGS_MAX, type TagRule, tagsByName, tagsText } from '../core/tags.ts'
 
 const TAGS_HEADER = 'X-Gateway-Tags'
@@ -135,6 +136,5 @@ function invalid(what: string): CallerError {
 }
 
 function shown(text: string): string {
-  const trimmed = text.trim()
-  return `'${trimmed.length > SHOWN_CHARS ? `${trimmed.slice(0, SHOWN_CHARS)}…` : trimmed}'`
+  return `'${beginningOf(text.trim(), SHOWN_CHARS)}'`
 }

@@ -116,11 +116,16 @@ function headersOf(params: JsonObject): JsonObject | undefined {
   return headers.length === 0 ? undefined : Object.fromEntries(headers)
 }
 
+/** `os.environ/NAME` → NAME. */
+export function variableOf(written: string): string | undefined {
+  return /^os\.environ\/([A-Za-z_]\w*)$/.exec(written)?.[1]
+}
+
 /** `os.environ/NAME` → a reference; undefined if there is no value. */
 function reference(value: JsonValue | undefined): string | undefined {
   if (value === undefined || value === null || value === '') return undefined
   const text = String(value)
-  const name = /^os\.environ\/([A-Za-z_]\w*)$/.exec(text)?.[1]
+  const name = variableOf(text)
   return name === undefined ? text : variable(name)
 }
 

@@ -14,6 +14,7 @@ import { LitellmBudgets } from './litellm-budgets.ts'
 import { DEFAULT, type ImportedKey, type ImportedTeam, litellmKeys, litellmTeams, withBudgets } from './litellm-keys.ts'
 import { litellmModels } from './litellm-models.ts'
 import { Notes } from './litellm-notes.ts'
+import { variableOf } from './litellm-settings.ts'
 
 interface Imported {
   /** The text of a `weir.yaml`. */
@@ -157,11 +158,6 @@ function masterKey(file: JsonObject, notes: Notes): JsonObject {
     return { id: 'default', key: written }
   }
   return { id: 'default', key: OWN_KEY }
-}
-
-/** `os.environ/NAME` → NAME. */
-function variableOf(written: string): string | undefined {
-  return /^os\.environ\/([A-Za-z_]\w*)$/.exec(written)?.[1]
 }
 
 /** `max_budget` in dollars for `budget_duration`, which weir has for days and months. */

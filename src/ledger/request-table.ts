@@ -63,7 +63,7 @@ export function readUsage(database: Database, query: UsageQuery): readonly Usage
 
 type StoredRow = Readonly<Record<string, string | number | null>>
 
-interface StoredBatch {
+export interface StoredBatch {
   readonly number: number
   readonly endedMs: number
   readonly rows: string

@@ -6,11 +6,7 @@
 import type { Endpoint } from '../core/endpoint.ts'
 import { MachineIdentity } from './machine-identity.ts'
 
-export interface AwsKeys {
-  readonly accessKeyId: string
-  readonly secretAccessKey: string
-  readonly sessionToken?: string | undefined
-}
+export type AwsKeys = NonNullable<NonNullable<Endpoint['aws']>['keys']>
 
 const keys = new MachineIdentity<AwsKeys>('AWS credentials')
 

@@ -13,6 +13,11 @@ const NOTHING: readonly EffortWord[] = []
 const THREE = words('low medium high')
 const FOUR = words('minimal low medium high')
 
+/** Models that do so whatever they are asked. */
+export const ALWAYS_REASONS = /^gpt-(?:6-astra|6\.1-sol)(?:-|$)/
+/** A fine-tuned model has its owner's words after the name of its base. */
+export const FINE_TUNED = /^ft:([^:]*).*$/
+
 /** By the name of a model of OpenAI's, without its owner; the first that fits. */
 const OPENAI: readonly (readonly [RegExp, readonly EffortWord[]])[] = [
   [/^(?:gpt-[34](?!\d)|chatgpt|o1-(?:mini|preview)|gpt-[\d.]+-chat)/, NOTHING],
@@ -25,14 +30,13 @@ const OPENAI: readonly (readonly [RegExp, readonly EffortWord[]])[] = [
   [/^gpt-5\.\d+-codex/, words('low medium high xhigh')],
   [/^gpt-5\.1(?!\d)/, words('none low medium high')],
   [/^gpt-5\.[2-5](?!\d)/, words('none low medium high xhigh')],
-  // These always reason.
-  [/^gpt-(?:6-astra|6\.1-sol)(?:-|$)/, words('low medium high xhigh max')],
+  [ALWAYS_REASONS, words('low medium high xhigh max')],
   [/^gpt-/, words('none low medium high xhigh max')],
 ]
 
 /** What a model takes by OpenAI's APIs: all words, if its name does not show it. */
 export function openaiEfforts(name: string): readonly EffortWord[] {
-  const model = name.replace(/^ft:([^:]*).*$/, '$1').replace(/^.*\//, '')
+  const model = name.replace(FINE_TUNED, '$1').replace(/^.*\//, '')
   return OPENAI.find(([pattern]) => pattern.test(model))?.[1] ?? EFFORTS
 }
 

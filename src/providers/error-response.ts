@@ -146,7 +146,7 @@ function isOfContent(param: string, message: string): boolean {
 }
 
 /** Google answers 400 for a wrong key, on its Chat Completions endpoint too; no caller can fix that. */
-const OUR_KEY = /^API key (?:not valid|expired|not found)/i
+export const OUR_KEY = /^API key (?:not valid|expired|not found)/i
 
 function kindOf(status: number, text: ErrorText): ProviderErrorKind {
   if (isCreditExhausted(status, text)) return 'credit_exhausted'

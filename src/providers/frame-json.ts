@@ -1,7 +1,7 @@
-/** Parses the data of one frame of a provider's stream, which must be a JSON object. */
+/** Parses the data of one frame of a provider's stream, which must be a JSON object, and finds the caller's choice. */
 
 import { exactValue } from '../core/exact-json.ts'
-import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { shapeProblem } from '../wire/json-shape.ts'
 
@@ -32,6 +32,13 @@ export function parseFrame(data: string, repeatsNumbers: (frame: JsonObject) => 
   }
   if (!isObject(value)) throw new ProviderError('broken', 'an event of the stream is not a JSON object')
   return value
+}
+
+/** The choice for the caller: of several, the one with index 0. Azure's first chunk and usage chunks have none. */
+export function firstChoice(choices: JsonValue | undefined): JsonObject | undefined {
+  if (!isArray(choices)) return undefined
+  for (const choice of choices) if (isObject(choice) && (choice['index'] ?? 0) === 0) return choice
+  return undefined
 }
 
 function always(): boolean {

@@ -5,7 +5,7 @@
 
 import { isArray, isObject, type JsonObject, stringOf } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
-import { errorJson, reportedError, responseError } from './error-response.ts'
+import { errorJson, OUR_KEY, reportedError, responseError } from './error-response.ts'
 import type { ResponseHeaders } from './provider.ts'
 
 export function googleResponseError(status: number, headers: ResponseHeaders, body: string): ProviderError {
@@ -33,7 +33,7 @@ function refined(error: ProviderError, body: JsonObject): ProviderError {
 }
 
 function isKeyError(error: JsonObject, message: string): boolean {
-  return reasonsOf(error).includes('API_KEY_INVALID') || /^API key (?:not valid|expired|not found)/i.test(message)
+  return reasonsOf(error).includes('API_KEY_INVALID') || OUR_KEY.test(message)
 }
 
 /** `google.rpc.ErrorInfo`. */

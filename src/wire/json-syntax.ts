@@ -1,6 +1,6 @@
 /** The syntax of a JSON text between its structural bytes, and where its objects and lists end. */
 
-import { isExactNumber, LONG_NUMBERS_MAX, NUMBER_CHARS_MAX } from '../core/exact-json.ts'
+import { isExactNumber, LONG_NUMBERS_MAX, NUMBER, NUMBER_CHARS_MAX } from '../core/exact-json.ts'
 import { CLOSE, CLOSE_LIST, COLON, COMMA, isDigit, OPEN, OPEN_LIST, QUOTE, ZERO } from '../core/json-bytes.ts'
 import { DEPTH_MAX, VALUES_MAX } from './json-shape.ts'
 
@@ -170,8 +170,6 @@ export const syntax = new Syntax()
 const TRUE = Buffer.from('true')
 const FALSE = Buffer.from('false')
 const NULL = Buffer.from('null')
-/** RFC 8259, section 6. */
-const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 /** Every integer of so many digits is written as it was read. */
 const INTEGER_BYTES_MAX = 15
 

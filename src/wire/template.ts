@@ -112,16 +112,15 @@ export class Template {
     return values
   }
 
-  /** True if all of the data is a frame of this form. */
-  matches(data: string, isPlain: boolean): boolean {
+  /** True if all of the data is a frame of this form. `isPlain` as in `match`. */
+  matches(data: string, isPlain: boolean | undefined): boolean {
     const { fixed } = this
     return this.match(data, 0, fixed[0] ?? '', fixed[fixed.length - 1] ?? '', isPlain) === data.length
   }
 
   /** True if the data is of this form, even if its text must be decoded. */
   covers(data: string): boolean {
-    const { fixed } = this
-    return this.match(data, 0, fixed[0] ?? '', fixed[fixed.length - 1] ?? '', undefined) === data.length
+    return this.matches(data, undefined)
   }
 
   /**

@@ -14,7 +14,7 @@ import { readMark } from '../cache-mark.ts'
 import { readArguments } from '../history-arguments.ts'
 import { checkImageUrl, isAddress } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
-import { MediaReader, type MediaRules } from '../read-media.ts'
+import { DATA_URL, DATA_URL_HEAD_CHARS_MAX, MediaReader, type MediaRules } from '../read-media.ts'
 import { ThoughtPlaces } from '../thought-places.ts'
 
 const MESSAGE = words(
@@ -389,7 +389,3 @@ class MessageReader {
     entries.add(Kind.INPUT, arena.addJson(FREE_OPENING + document.written(input) + FREE_CLOSING), arena.end)
   }
 }
-
-const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w=.+-]+)*;base64,/
-/** No image has a longer head. Without a limit, the pattern would scan a long text to its end. */
-const DATA_URL_HEAD_CHARS_MAX = 1024

@@ -13,14 +13,13 @@ import { refuseForbiddenMembers } from '../forbidden-fields.ts'
 import { checkFormat, freeDescription, TEXT_PARAMETERS } from '../free-text.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
-import { schemaKind } from '../tool-schema.ts'
+import { NO_PARAMETERS, schemaKind } from '../tool-schema.ts'
 
 const TOOL_MEMBERS = words('type', 'function', 'cache_control', 'custom')
 const FUNCTION = words('name', 'description', 'parameters', 'strict')
 const TYPES = words('function', 'custom')
 const [FUNCTION_TYPE, CUSTOM_TYPE] = [0, 1]
 const CUSTOM = words('name', 'description', 'format')
-const NO_PARAMETERS = '{"type":"object","properties":{}}'
 
 const entries = new EntryWriter()
 

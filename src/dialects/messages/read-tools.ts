@@ -12,12 +12,11 @@ import { isWholeMark, readMark } from '../cache-mark.ts'
 import { refuseForbiddenMembers } from '../forbidden-fields.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
-import { schemaKind } from '../tool-schema.ts'
+import { NO_PARAMETERS, schemaKind } from '../tool-schema.ts'
 
 const TOOL = words('type', 'name', 'description', 'input_schema', 'cache_control', 'strict', 'max_uses')
 const MEMBERS = { type: 0, name: 1, description: 2, schema: 3, cache: 4, strict: 5, uses: 6 } as const
 const CUSTOM = words('custom')
-const NO_PARAMETERS = '{"type":"object","properties":{}}'
 
 const entries = new EntryWriter()
 

@@ -91,10 +91,7 @@ export function annotated(lines: EventLines, message: OpenMessage, annotation: J
   return lines.event(ANNOTATED, `${place},"annotation_index":${index},"annotation":${json}`)
 }
 
-const OF_EVENT: ReadonlySet<string> = new Set(['type', 'sequence_number', 'output_index'])
-
 /** The members of an event of an item of OpenAI's own tools. */
 export function ownMembers({ outputIndex }: OpenOwn, value: JsonObject): string {
-  const members = Object.fromEntries(Object.entries(value).filter(([name]) => !OF_EVENT.has(name)))
-  return jsonLine({ output_index: outputIndex, ...members }).slice(1, -1)
+  return jsonLine({ output_index: outputIndex, ...value }).slice(1, -1)
 }

@@ -14,13 +14,12 @@ import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { checkFormat, freeDescription, TEXT_PARAMETERS } from '../free-text.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
-import { schemaKind } from '../tool-schema.ts'
+import { NO_PARAMETERS, schemaKind } from '../tool-schema.ts'
 import { OwnTools } from './own-tools.ts'
 
 const TOOL = words('type', 'name', 'description', 'parameters', 'strict', 'tools', 'format')
 const TYPES = words('function', 'namespace', 'custom')
 const [FUNCTION, NAMESPACE, CUSTOM] = [0, 1, 2]
-const NO_PARAMETERS = '{"type":"object","properties":{}}'
 
 /** A list of tools in the body, and its path: `tools`, `input[0].tools`. */
 export interface ListedTools {

@@ -6,7 +6,7 @@ import { MARKED, markOf } from '../../core/entry-marks.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { CLOSE_LIST, COMMA, type JsonBuilder, NOTHING, OPEN_LIST, part, QUOTE } from '../../core/json-builder.ts'
 import type { OwnFields } from '../../core/own-fields.ts'
-import type { EntryThoughts } from '../../core/thoughts.ts'
+import { type EntryThoughts, writeThoughtsBefore } from '../../core/thoughts.ts'
 import type { ToolList } from '../../core/tool-list.ts'
 import { markedEnds, type SentMarks } from '../cache-marks.ts'
 import { CallInputWriter, writeObjectSchema } from '../call-arguments.ts'
@@ -223,17 +223,11 @@ export class MessageBodyWriter {
     if (isBlank && !this.hasThoughts(turn)) json.part(THINKING)
     for (let place = first; place < end; place++) {
       if (place > first) json.part(COMMA)
-      if (this.thoughts !== undefined) this.thoughtsBefore(turns.blockAt(place))
-      this.block(turns.blockAt(place), this.marks.indexAt(place))
+      const block = turns.blockAt(place)
+      writeThoughtsBefore(block, this.thoughts, json)
+      this.block(block, this.marks.indexAt(place))
     }
     json.part(CLOSE_TURN)
-  }
-
-  private thoughtsBefore(block: number): void {
-    for (const thought of this.thoughts?.before(block) ?? []) {
-      this.json.text(thought)
-      this.json.part(COMMA)
-    }
   }
 
   private hasThoughts(turn: number): boolean {

@@ -4,7 +4,7 @@ import type { Conversation } from '../../core/conversation.ts'
 import { isTextType } from '../../core/document-types.ts'
 import * as Kind from '../../core/entry-kinds.ts'
 import { CLOSE_LIST, COMMA, type JsonBuilder, NOTHING, part, QUOTE } from '../../core/json-builder.ts'
-import type { EntryThoughts } from '../../core/thoughts.ts'
+import { type EntryThoughts, writeThoughtsBefore } from '../../core/thoughts.ts'
 import type { ToolList } from '../../core/tool-list.ts'
 import type { SentMarks } from '../cache-marks.ts'
 import { CallInputWriter, writeObjectSchema } from '../call-arguments.ts'
@@ -58,8 +58,6 @@ const CLOSE_WORDS = part(']"}')
 const CACHE_POINTS = ['', '{"type":"default"}', '{"type":"default","ttl":"5m"}', '{"type":"default","ttl":"1h"}'].map(
   (point) => part(point && `,{"cachePoint":${point}}`),
 )
-
-const NO_THOUGHTS: readonly string[] = []
 
 /** One per request. */
 export class ConverseBodyWriter {
@@ -148,7 +146,7 @@ export class ConverseBodyWriter {
     for (let place = first; place < end; place++) {
       if (place > first) json.part(COMMA)
       const block = turns.blockAt(place)
-      for (const thought of this.thoughts?.before(block) ?? NO_THOUGHTS) json.text(`${thought},`)
+      writeThoughtsBefore(block, this.thoughts, json)
       this.block(block)
       const own = this.marks.indexAt(place)
       this.cachePoint(own > 0 ? own : this.markWithin(block))

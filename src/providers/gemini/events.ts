@@ -10,7 +10,7 @@ import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
 import { AnswerCallIds } from '../answer-call-ids.ts'
 import { inputJson } from '../call-arguments.ts'
-import { isBlank, parseFrame } from '../frame-json.ts'
+import { firstChoice, isBlank, parseFrame } from '../frame-json.ts'
 import { googleReportedError } from '../google-error.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { PartialCall } from './partial-call.ts'
@@ -57,7 +57,7 @@ export class GeminiDecoder implements StreamDecoder {
     const events: StreamEvent[] = []
     if (!this.started) events.push({ type: 'start' })
     this.started = true
-    const candidate = firstCandidate(chunk['candidates'])
+    const candidate = firstChoice(chunk['candidates'])
     if (candidate !== undefined) this.candidate(candidate, events)
     else if (isBlocked(chunk)) this.finish('content-filter')
     const finished = this.reason !== undefined
@@ -180,12 +180,6 @@ function finishReason(reason: string): FinishReason {
       // STOP, OTHER, and reasons added later.
       return 'stop'
   }
-}
-
-function firstCandidate(candidates: JsonValue | undefined): JsonObject | undefined {
-  if (!isArray(candidates)) return undefined
-  for (const candidate of candidates) if (isObject(candidate) && (candidate['index'] ?? 0) === 0) return candidate
-  return undefined
 }
 
 function isBlocked(chunk: JsonObject): boolean {

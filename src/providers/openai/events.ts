@@ -6,7 +6,7 @@ import { GatheredText } from '../../core/gathered-text.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
-import { isBlank, parseFrame } from '../frame-json.ts'
+import { firstChoice, isBlank, parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { Calls } from './calls.ts'
 import { openaiReportedError } from './error.ts'
@@ -261,13 +261,6 @@ function cachedTokens(details: JsonObject, usage: JsonObject): number | undefine
     tokenCount(usage['prompt_cache_hit_tokens']) ??
     tokenCount(usage['cached_tokens'])
   )
-}
-
-/** The choice for the caller: of several, the one with index 0. Azure's first chunk and usage chunks have none. */
-function firstChoice(choices: JsonValue | undefined): JsonObject | undefined {
-  if (!isArray(choices)) return undefined
-  for (const choice of choices) if (isObject(choice) && (choice['index'] ?? 0) === 0) return choice
-  return undefined
 }
 
 /** Text is a string; some servers send it in parts, mixed with parts of thinking. */

@@ -17,7 +17,7 @@ import {
 import type { ListedTool, OwnFields } from '../../core/own-fields.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { SharedIds } from '../../core/sent-items.ts'
-import type { EntryThoughts } from '../../core/thoughts.ts'
+import { type EntryThoughts, writeThoughtsBefore } from '../../core/thoughts.ts'
 import { markedEnds } from '../cache-marks.ts'
 import { CallPlaces } from '../call-places.ts'
 import { SentCallIds, unchangedIds } from '../sent-call-ids.ts'
@@ -163,7 +163,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
           this.turn(conversation, first, at, ids)
           this.json.part(COMMA)
         }
-        this.thoughtsBefore(at)
+        writeThoughtsBefore(at, this.thoughts, this.json)
         this.json.entry(conversation, at)
         first = conversation.next(at)
         if (first < end) this.json.part(COMMA)
@@ -179,8 +179,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     // A message without anything stays one, so that those around it do not follow each other.
     const isSpoken = first < calls || calls === end
     if (isSpoken) {
-      if (this.thoughts !== undefined)
-        for (let at = first; at < calls; at = conversation.next(at)) this.thoughtsBefore(at)
+      for (let at = first; at < calls; at = conversation.next(at)) writeThoughtsBefore(at, this.thoughts, json)
       json.part(ASSISTANT_ITEM)
       this.spoken(conversation, first, refusals, calls)
       if (this.thoughts !== undefined) this.phase(conversation, first, calls)
@@ -190,7 +189,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
       const name = conversation.next(call)
       const written = conversation.next(name)
       if (isSpoken || call > calls) json.part(COMMA)
-      if (this.thoughts !== undefined) this.thoughtsBefore(call)
+      writeThoughtsBefore(call, this.thoughts, json)
       const isFree = this.freeCalls?.has(conversation.textAt(call)) === true
       json.part(isFree ? FREE_CALL_ITEM : CALL_ITEM)
       ids.write(json, call)
@@ -204,13 +203,6 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
       if (own?.namespace !== undefined) json.text(`","namespace":${JSON.stringify(own.namespace).slice(0, -1)}`)
       json.part(END)
       call = conversation.next(written)
-    }
-  }
-
-  private thoughtsBefore(entry: number): void {
-    for (const thought of this.thoughts?.before(entry) ?? []) {
-      this.json.text(thought)
-      this.json.part(COMMA)
     }
   }
 

@@ -7,6 +7,7 @@ import type { ChatRequest } from '../../core/chat-request.ts'
 import type { ChatApi } from '../../core/endpoint.ts'
 import * as Kind from '../../core/entry-kinds.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
+import { ALWAYS_REASONS, FINE_TUNED } from '../efforts.ts'
 import type { Target } from '../provider.ts'
 import { type EffortForm, sentEffort } from './effort.ts'
 
@@ -31,11 +32,7 @@ const RESPONSES_ALONE = /(?:^|[-:/])(?:pro|codex)(?:[-:]|$)|-deep-research|^comp
 const NEEDS_FOR_EFFORT = 504
 /** GPT-5.6 and later reason unless the effort is `none`. */
 const NEEDS_FOR_TOOLS = 506
-/** These always reason. */
-const ALWAYS_REASONS = /^gpt-(?:6-astra|6\.1-sol)(?:-|$)/
 const VERSION = /^gpt-(\d{1,2})(?:\.(\d{1,2}))?(?=-|$)/
-/** A fine-tuned model has its owner's words after the name of its base. */
-const FINE_TUNED = /^ft:([^:]*).*$/
 
 /** By which API a target is asked. */
 export interface ApiNeeds {

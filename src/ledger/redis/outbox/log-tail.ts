@@ -7,6 +7,7 @@
 import type { Database } from 'bun:sqlite'
 import { turn } from '../../../core/event-loop.ts'
 import { type AuditRow, organizationOfValues, rowOfValues } from '../../audit-columns.ts'
+import type { StoredBatch } from '../../request-table.ts'
 import { RESEND_MAX } from './reconcile.ts'
 
 /** How far back it reaches, and the same if that is more than `BYTES_MAX`: then few are resent one by one. */
@@ -19,12 +20,6 @@ const KEPT_MS = 30_000
 const SLICE_MS = 5
 
 type Values = readonly (string | number)[]
-
-interface StoredBatch {
-  readonly number: number
-  readonly endedMs: number
-  readonly rows: string
-}
 
 interface Found {
   readonly fromMs: number

@@ -23,6 +23,13 @@ const TRANSIENT_RETRY_MS = 100
 /** Organisations whose heads are kept; a gateway has few. */
 const HEADS_MAX = 10_000
 
+/** What a call needs: a client, and a script with its arguments for one organisation. */
+type Call<Name extends ScriptName> = readonly [
+  redis: Redis | Cluster,
+  name: Name,
+  organization: string,
+  values: Arguments<Name>,
+]
 type Words = readonly (string | number)[]
 /** The beginning of each script's command, for one organisation. */
 type Heads = Partial<Record<ScriptName, string>>
@@ -38,59 +45,31 @@ export class ScriptCaller {
   }
 
   /** Calls a script about one thing: its reply is one outcome. */
-  call<Name extends ScriptName>(
-    redis: Redis | Cluster,
-    name: Name,
-    organization: string,
-    values: Arguments<Name>,
-  ): Promise<Reply<Name>> {
-    return this.ask(redis, name, organization, values, (reply) => readReply(name, reply))
+  call<Name extends ScriptName>(...call: Call<Name>): Promise<Reply<Name>> {
+    return this.ask(call, (reply) => readReply(call[1], reply))
   }
 
   /** Calls a script about many things: its reply is a list of their outcomes. */
-  callForMany<Name extends ScriptName>(
-    redis: Redis | Cluster,
-    name: Name,
-    organization: string,
-    values: Arguments<Name>,
-  ): Promise<readonly OutcomeOf<Name>[]> {
-    return this.ask(redis, name, organization, values, (reply) => readOutcomes(name, reply))
+  callForMany<Name extends ScriptName>(...call: Call<Name>): Promise<readonly OutcomeOf<Name>[]> {
+    return this.ask(call, (reply) => readOutcomes(call[1], reply))
   }
 
   /** Calls a script about many things: its reply is a text with a line for each of them. */
-  callForLines<Name extends ScriptName>(
-    redis: Redis | Cluster,
-    name: Name,
-    organization: string,
-    values: Arguments<Name>,
-  ): Promise<readonly Reply<Name>[]> {
-    return this.ask(redis, name, organization, values, (reply) => readLines(name, reply))
+  callForLines<Name extends ScriptName>(...call: Call<Name>): Promise<readonly Reply<Name>[]> {
+    return this.ask(call, (reply) => readLines(call[1], reply))
   }
 
   /** Sends a script by its hash. One promise for a call that succeeds: every request waits for such calls. */
-  private ask<Name extends ScriptName, T>(
-    redis: Redis | Cluster,
-    name: Name,
-    organization: string,
-    values: Arguments<Name>,
-    read: (reply: unknown) => T,
-  ): Promise<T> {
-    return this.send(redis, name, organization, values).then(read, (error: unknown) =>
-      this.askAgain(redis, name, organization, values, error).then(read),
-    )
+  private ask<Name extends ScriptName, T>(call: Call<Name>, read: (reply: unknown) => T): Promise<T> {
+    return this.send(call).then(read, (error: unknown) => this.askAgain(call, error).then(read))
   }
 
   /**
    * After an error: sends the script's text if Redis does not know the hash (a new server, SCRIPT FLUSH), or repeats
    * the call if that may help.
    */
-  private async askAgain<Name extends ScriptName>(
-    redis: Redis | Cluster,
-    name: Name,
-    organization: string,
-    values: Arguments<Name>,
-    first: unknown,
-  ): Promise<unknown> {
+  private async askAgain<Name extends ScriptName>(call: Call<Name>, first: unknown): Promise<unknown> {
+    const [redis, name, organization, values] = call
     let error = first
     for (let tries = 0; ; tries++) {
       if (isUnknownScript(error)) {
@@ -102,19 +81,14 @@ export class ScriptCaller {
         await Bun.sleep(TRANSIENT_RETRY_MS)
       }
       try {
-        return await this.send(redis, name, organization, values)
+        return await this.send(call)
       } catch (another) {
         error = another
       }
     }
   }
 
-  private send<Name extends ScriptName>(
-    redis: Redis | Cluster,
-    name: Name,
-    organization: string,
-    values: Arguments<Name>,
-  ): Promise<unknown> {
+  private send<Name extends ScriptName>([redis, name, organization, values]: Call<Name>): Promise<unknown> {
     if (!(redis instanceof Cluster)) return this.batchOf(redis).send(this.encoded(name, organization, values))
     // The client of a cluster chooses a node for each command and sends it again after a redirection.
     const { sha1 } = this.programs.of(name)
