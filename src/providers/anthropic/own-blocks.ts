@@ -11,7 +11,7 @@ const OF_ENDING = ['type', 'delta', 'usage']
 const OF_DELTA = ['stop_reason', 'stop_sequence']
 const OF_USAGE = [
   ...['input_tokens', 'output_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens', 'cache_creation'],
-  ...['service_tier', 'output_tokens_details'],
+  'service_tier',
 ]
 const OF_TEXT = ['type', 'text']
 const OF_CALL = ['type', 'id', 'name', 'input']

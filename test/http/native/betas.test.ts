@@ -352,7 +352,10 @@ test('blocks that the user has sent are not left out silently', async () => {
 })
 
 /** An answer of everything that Anthropic has beside texts and calls. */
-const USAGE = { input_tokens: 3, output_tokens: 2, server_tool_use: { web_search_requests: 1 } }
+const USAGE = {
+  ...{ input_tokens: 3, output_tokens: 2, output_tokens_details: { thinking_tokens: 1 } },
+  server_tool_use: { web_search_requests: 1 },
+}
 const RESULT = { type: 'web_search_tool_result', tool_use_id: 's1', content: [{ type: 'web_search_result', url: 'u' }] }
 const CITATION = { type: 'web_search_result_location', cited_text: 'c' }
 const CALL = { type: 'tool_use', id: 'toolu_1', name: 'find', input: { a: 1 }, caller: { type: 'direct' } }
