@@ -10,7 +10,7 @@ import { stringOf } from '../core/json.ts'
 import { prefixOf, type TargetRef, targetKey } from '../core/model-config.ts'
 import { usageReport } from '../ledger/usage-report.ts'
 import { auditLine, auditOptions, lastRows } from '../reports/audit-options.ts'
-import type { LearnedField } from '../reports/explanation-words.ts'
+import type { LearnedField, RoomNow } from '../reports/explanation-words.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import {
   AUDIT_PARAMETERS,
@@ -191,13 +191,13 @@ const local: readonly Operation[] = [
   {
     method: 'GET',
     path: '/local/rests',
-    summary: 'The targets that rest, and what was learned of targets',
+    summary: 'The targets that rest, what was learned of targets, and what room they have',
     answers: { 200: [] },
     isLocal: true,
     run: async (_, { supervision }) => {
       const ledgerUp = await supervision.isLedgerUp()
       const { config, rests } = supervision.state()
-      return { rests, ledgerUp, learned: learnedOf(config, supervision) }
+      return { rests, ledgerUp, learned: learnedOf(config, supervision), room: roomOf(supervision) }
     },
   },
   {
@@ -244,7 +244,7 @@ async function explain({ query }: Call, { supervision }: OperationParts): Promis
   const learned = learnedOf(config, supervision)
   try {
     return await explainRequest(config, {
-      ...{ key: String(key), model: String(model), needs, resting, learned, isLedgerUp },
+      ...{ key: String(key), model: String(model), needs, resting, learned, isLedgerUp, room: roomOf(supervision) },
       conversation: stringOf(conversation),
       tier: stringOf(tier),
       tags: stringOf(query['tags']),
@@ -271,6 +271,12 @@ function learnedOf(config: Config, supervision: Supervision): readonly LearnedFi
       .formsOf(target)
       .map(({ model, field, untilMs }) => ({ provider: target.provider, model, field, untilMs })),
   )
+}
+
+/** What is left of the limits of providers, and what waits for it; undefined without such limits. */
+function roomOf({ sums }: Supervision): RoomNow | undefined {
+  const { left } = sums.gauges()
+  return left && { left, queue: sums.queue() }
 }
 
 function decoded(id: string): string {

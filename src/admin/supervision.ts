@@ -28,7 +28,7 @@ export interface Supervision {
   forgetForms(target: TargetRef, by: Changer): Promise<readonly LearnedForm[]>
   figures(): SupervisorFigures
   /** The sums of all workers. */
-  readonly sums: Pick<MergedFigures, 'totals' | 'gauges' | 'targets'>
+  readonly sums: Pick<MergedFigures, 'totals' | 'gauges' | 'targets' | 'queue'>
   /** The log lines of the last requests, each one line of JSON, the newest first. */
   recent(count: number): Promise<readonly string[]>
   /** Whether somebody listens to the requests that end. */

@@ -1,6 +1,6 @@
 /**
  * What is left of the limits of providers and targets, for all who share it: the processes of a node without Redis, or
- * one process alone. `take.lua` is the same in Redis.
+ * one process alone. `take-room.lua` is the same in Redis.
  */
 
 import { isObject, type JsonObject, numberOf } from '../core/json.ts'
@@ -148,7 +148,8 @@ export class CommonRoom {
       queued?.turns.of.set(holder, waiting)
       return { waitMs, granted: [], left: asks.map(({ meter }, i) => leftOf(meter, states[i])) }
     }
-    for (const state of urgent)
+    // What is for requests to come is no turn.
+    for (const state of queued === undefined ? [] : urgent)
       state.turns = isLow ? state.turns - (LOW_TURNS - 1) : Math.min(LOW_TURNS - 1, state.turns + 1)
     if (queued !== undefined) {
       queued.turns.at = Math.max(queued.turns.at, place)

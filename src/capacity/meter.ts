@@ -3,7 +3,7 @@
  * a bucket of a sixth of a minute's limit that refills evenly, so that any 60 s have at most 7/6 of the limit.
  */
 
-import type { CapacityLimits } from '../core/capacity-limits.ts'
+import type { CapacityConfig, CapacityLimits } from '../core/capacity-limits.ts'
 import type { TargetRef } from '../core/model-config.ts'
 
 /** A bucket holds this part of a minute's limit. */
@@ -46,12 +46,18 @@ export function metersOf(limits: CapacityLimits, provider: string, model?: strin
 }
 
 /** Those of the target, then those of its provider. */
-export function metersFor(
+function metersFor(
   { provider, model }: TargetRef,
   ofProvider: CapacityLimits | undefined,
   ofTarget: CapacityLimits | undefined,
 ): readonly Meter[] {
   return [...metersOf(ofTarget ?? {}, provider, model), ...metersOf(ofProvider ?? {}, provider)]
+}
+
+/** The same of a configuration. */
+export function metersOfTarget(target: TargetRef, config: CapacityConfig | undefined): readonly Meter[] {
+  const own = config?.targets.find(({ provider, model }) => provider === target.provider && model === target.model)
+  return metersFor(target, config?.providers[target.provider], own?.limits)
 }
 
 export function amountOf(meter: Meter, { tokens, microUsd }: Demand): number {

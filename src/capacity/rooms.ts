@@ -8,12 +8,14 @@ import { type TargetRef, targetKey } from '../core/model-config.ts'
 import { slowTicker, type Ticking } from '../core/ticker.ts'
 import type { Amount, Ask, RoomReport, RoomSource, Taken } from './common-room.ts'
 import { Grant, Held } from './grant.ts'
-import { amountOf, bucketOf, type CapacityUnit, type Demand, type Meter, metersFor, sliceOf } from './meter.ts'
+import { amountOf, bucketOf, type CapacityUnit, type Demand, type Meter, metersOfTarget, sliceOf } from './meter.ts'
 import { ReportedRooms, type ReportedRoomsOwner, type ScarceRoom } from './reported-rooms.ts'
 import { StandbyRoom } from './standby-room.ts'
 
-/** How often held places are renewed. */
+/** How often held places are renewed, and what is left is read. */
 const RENEW_MS = 5000
+/** So many limits are read at once: a script of Redis delays all others. */
+const LOOKS_MAX = 100
 const NOTHING: Demand = { tokens: 0, microUsd: 0 }
 /** An ask is tried again after others took what it was granted at most this often. */
 const TRIES = 3
@@ -124,14 +126,6 @@ export class TargetRoom {
     const nowMs = performance.now()
     const isLow = this.held.some(({ spare, slice, emptyUntilMs }) => spare < slice / 2 && nowMs >= emptyUntilMs)
     if (isLow) void this.ask(undefined, false)
-  }
-
-  /** Asks what is left of limits whose room others give back, if this process last knew of less than all. */
-  refresh(nowMs: number): void {
-    const isOld = this.held.some(
-      ({ meter, left, leftMs }) => meter.kind !== 'rate' && left < 1 && nowMs - leftMs >= RENEW_MS,
-    )
-    if (isOld) void this.ask(undefined, false)
   }
 
   private async enterLater(demand: Demand, isLow: boolean): Promise<Grant | undefined> {
@@ -252,15 +246,10 @@ export class Rooms implements Ticking, ReportedRoomsOwner {
    * Takes over the limits of a configuration with its targets; what running requests have taken stays taken.
    * `processes`: how many of this node take room.
    */
-  use({ providers, targets: limited }: CapacityConfig, targets: readonly TargetRef[], processes: number): void {
+  use(config: CapacityConfig, targets: readonly TargetRef[], processes: number): void {
     const isFirst = this.rooms.size === 0
     this.processes = processes
-    this.configured = new Map(
-      targets.map((target) => {
-        const own = limited.find(({ provider, model }) => provider === target.provider && model === target.model)
-        return [targetKey(target), metersFor(target, providers[target.provider], own?.limits)]
-      }),
-    )
+    this.configured = new Map(targets.map((target) => [targetKey(target), metersOfTarget(target, config)]))
     this.reported.keep((target) => this.configured.has(targetKey(target)))
     const gone = new Set(this.rooms.keys())
     for (const target of targets) {
@@ -272,8 +261,7 @@ export class Rooms implements Ticking, ReportedRoomsOwner {
       this.rooms.get(key)?.use([])
       this.rooms.delete(key)
     }
-    const used = new Set([...this.rooms.values()].flatMap((room) => room.meters))
-    for (const name of this.held.keys()) if (!used.has(name)) this.held.delete(name)
+    this.forgetUnused()
     if (isFirst && this.rooms.size > 0) this.renew()
     this.changed()
   }
@@ -294,6 +282,11 @@ export class Rooms implements Ticking, ReportedRoomsOwner {
     room.topUp()
   }
 
+  private forgetUnused(): void {
+    const used = new Set([...this.rooms.values()].flatMap((room) => room.meters))
+    for (const name of this.held.keys()) if (!used.has(name)) this.held.delete(name)
+  }
+
   limitOf({ provider, model }: TargetRef, unit: CapacityUnit): number | undefined {
     const meters = this.configured.get(targetKey({ provider, model })) ?? []
     return meters.find((meter) => meter.kind === 'rate' && meter.unit === unit)?.limit
@@ -302,6 +295,7 @@ export class Rooms implements Ticking, ReportedRoomsOwner {
   scarceChanged(target: TargetRef): void {
     if (!this.configured.has(targetKey(target))) return
     this.equip(target)
+    this.forgetUnused()
     this.changed()
   }
 
@@ -345,15 +339,9 @@ export class Rooms implements Ticking, ReportedRoomsOwner {
     return this.source.take(asks, isLow)
   }
 
-  /** What is left of each limit, from 0 to 1, as far as this process knows; by the name of the meter. */
+  /** What was left of each limit, from 0 to 1, within the last few seconds; by the name of the meter. */
   left(): Readonly<Record<string, number>> {
-    const nowMs = performance.now()
-    const known = [...this.held.values()].map(({ meter, left, leftMs }): [string, number] => {
-      if (meter.kind !== 'rate') return [meter.name, left]
-      const { most, perMs } = bucketOf(meter)
-      return [meter.name, Math.min(1, left + ((nowMs - leftMs) * perMs) / most)]
-    })
-    return Object.fromEntries(known.map(([name, left]) => [name, Math.round(left * 100) / 100]))
+    return Object.fromEntries([...this.held.values()].map(({ meter, left }) => [meter.name, left]))
   }
 
   tick(nowMs: number): void {
@@ -361,7 +349,24 @@ export class Rooms implements Ticking, ReportedRoomsOwner {
     if (this.rooms.size === 0) slowTicker.remove(this)
     if (nowMs - this.renewedMs < RENEW_MS) return
     this.renew()
-    for (const room of this.rooms.values()) room.refresh(nowMs)
+    void this.look(nowMs)
+  }
+
+  /** Reads what is left of limits that this process has not asked for lately: others take room of them, too. */
+  private async look(sinceMs: number): Promise<void> {
+    const old = [...this.held.values()].filter(({ leftMs }) => sinceMs - leftMs >= RENEW_MS)
+    for (let at = 0; at < old.length; at += LOOKS_MAX) {
+      const some = old.slice(at, at + LOOKS_MAX)
+      const { left } = await this.take(
+        some.map(({ meter }) => ({ meter, need: 0, spare: 0 })),
+        false,
+      )
+      const nowMs = performance.now()
+      some.forEach((held, i) => {
+        held.left = left[i] ?? held.left
+        held.leftMs = nowMs
+      })
+    }
   }
 
   private renew(): void {

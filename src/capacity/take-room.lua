@@ -256,7 +256,8 @@ if wait > 0 then
   return reply(math.min(wait, KEPT_MS), {})
 end
 
-for _, meter in ipairs(meters) do
+-- What is for requests to come is no turn.
+for _, meter in ipairs(queued and meters or {}) do
   if now < meter.urgent then
     local turns = is_low and meter.turns - (LOW_TURNS - 1) or math.min(LOW_TURNS - 1, meter.turns + 1)
     redis.call('HSET', meter.key, 'turns', string.format('%d', turns))

@@ -688,8 +688,9 @@ export const COMMANDS: readonly CommandEntry[] = [
     description: `
       Shows what would happen to a request of this key for this model: which rule allows or denies it, the candidates
       in the order in which they would be tried, why others are excluded, which targets rest, prices, and what is left
-      of each limit. The second line is what the caller would get now: an error word for word, with limits checked as
-      for a real request, or the target that is asked first. The exit code is 0 for both.`,
+      of each limit, those of providers included. The second line is what the caller would get now: an error word for
+      word, with limits checked as for a real request, the target that is asked first, or that it waits for room. The
+      exit code is 0 for all.`,
     flags: [...EXPLAIN_PARAMETERS, json('print JSON; money is in micro-dollars, and "lines" has the text'), CONFIG],
     examples: [
       ['weir explain --key ci --model gpt-5-mini', 'who may use it, and what is left of the budgets'],

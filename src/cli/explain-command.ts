@@ -3,9 +3,9 @@
  * running gateway, if there is one.
  */
 
-import { isArray, isObject, numberOf, stringOf } from '../core/json.ts'
+import { isArray, isObject, numberOf, objectOf, stringOf } from '../core/json.ts'
 import { providerErrorKinds } from '../core/provider-error.ts'
-import type { LearnedField, Resting } from '../reports/explanation-words.ts'
+import type { LearnedField, Resting, RoomNow } from '../reports/explanation-words.ts'
 import { explainRequest, needsOf } from '../reports/request-explanation.ts'
 import { exit, misused, parseFlags, printToStderr, requiredText } from './command.ts'
 import { askGateway, GatewayProblem } from './gateway-client.ts'
@@ -34,17 +34,19 @@ export async function explain(args: readonly string[]): Promise<number> {
 interface GatewayState {
   readonly resting: readonly Resting[] | undefined
   readonly learned?: readonly LearnedField[]
+  readonly room?: RoomNow | undefined
   readonly isLedgerUp: boolean | undefined
 }
 
 /** All undefined if no gateway runs with this data directory, or if it reports an error. */
 async function gatewayState(dataDir: string): Promise<GatewayState> {
   try {
-    const { rests, ledgerUp, learned } = (await askGateway(dataDir, 'GET /local/rests')) ?? {}
+    const { rests, ledgerUp, learned, room } = (await askGateway(dataDir, 'GET /local/rests')) ?? {}
     // A gateway of an earlier version does not report its ledger.
     const isLedgerUp = typeof ledgerUp === 'boolean' ? ledgerUp : undefined
     const forms = isArray(learned) ? learned.flatMap(learnedForm) : []
-    return { resting: isArray(rests) ? rests.flatMap(restingTarget) : undefined, learned: forms, isLedgerUp }
+    const resting = isArray(rests) ? rests.flatMap(restingTarget) : undefined
+    return { resting, learned: forms, room: roomNow(room), isLedgerUp }
   } catch (error) {
     if (!(error instanceof GatewayProblem)) throw error
     printToStderr(error.message)
@@ -60,6 +62,23 @@ function restingTarget(rest: unknown): readonly Resting[] {
   const restMs = numberOf(rest['restMs']) ?? 0
   const failure = { reason, status: numberOf(rest['status']), cause: stringOf(rest['cause']) }
   return [{ provider, model, ...failure, restMs, asked: rest['asked'] === true, probing: rest['probing'] === true }]
+}
+
+function roomNow(room: unknown): RoomNow | undefined {
+  const [left, queue] = [objectOf(objectOf(room)?.['left']), objectOf(objectOf(room)?.['queue'])]
+  if (left === undefined || queue === undefined) return undefined
+  const figure = (value: unknown) => numberOf(value) ?? 0
+  return {
+    left: Object.fromEntries(Object.entries(left).map(([name, part]) => [name, figure(part)])),
+    queue: Object.fromEntries(
+      Object.entries(queue).flatMap(([name, of]) => {
+        if (!isObject(of)) return []
+        const [waiting, waited, waitedSeconds, shed] = [of['waiting'], of['waited'], of['waitedSeconds'], of['shed']]
+        const counts = { waiting: figure(waiting), waited: figure(waited), shed: figure(shed) }
+        return [[name, { ...counts, waitedSeconds: figure(waitedSeconds) }]]
+      }),
+    ),
+  }
 }
 
 function learnedForm(form: unknown): readonly LearnedField[] {

@@ -21,26 +21,29 @@ export async function explanation(request: RequestView): Promise<readonly Node[]
 }
 
 /** Whether the key may use the models, or the error that the caller would get. */
-function verdict({ key_state, permissions, asks, rejected }: Explanation): HTMLElement {
+function verdict({ key_state, permissions, asks, rejected, waits_ms }: Explanation): HTMLElement {
   const rows: (readonly [State, string])[] = permissions.map(({ model, allowed, reason }) => [
     allowed ? 'good' : 'bad',
     `${model} is ${allowed ? 'allowed' : 'denied'}: ${reason}`,
   ])
   if (key_state !== 'active') rows.unshift(['bad', `The key is ${key_state}: every request is rejected with 401.`])
   if (rejected !== null) rows.push(['bad', `Rejected now: ${rejected.status} ${rejected.code}: ${rejected.message}`])
+  if (waits_ms !== null)
+    rows.push(['warning', `Waits now, for at most ${span(waits_ms / 1000)}: no candidate has room.`])
   if (asks !== null) rows.push(['good', `Admitted now: ${asks.provider} / ${asks.target} is asked first.`])
   return element('ul', { class: 'steps' }, ...rows.map(([state, words]) => element('li', {}, marked(state, words))))
 }
 
 /** The targets in the order in which they would be tried. */
 function candidates({ candidates, excluded }: Explanation): HTMLElement {
-  const steps = candidates.map(({ model, provider, target, price, rest }, at) =>
+  const steps = candidates.map(({ model, provider, target, price, limits, rest }, at) =>
     element(
       'li',
       { class: 'step' },
       element('span', { class: 'place' }, String(at + 1)),
       element('span', { class: 'what', dir: 'auto' }, `${model} at ${provider} / ${target}`),
       element('span', { class: 'note' }, price),
+      ...limits.map((limit) => element('span', { class: 'note' }, limit)),
       ...(rest === null ? [] : [marked('warning', rest, 'state note')]),
     ),
   )

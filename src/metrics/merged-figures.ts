@@ -58,6 +58,17 @@ interface TargetTotals {
   readonly lastError: TargetError | undefined
 }
 
+/** How requests of one class have waited for room at providers. */
+export interface QueueTotals {
+  /** Now. */
+  readonly waiting: number
+  /** Those that got room, and how long all of them together waited. */
+  readonly waited: number
+  readonly waitedSeconds: number
+  /** Turned away: too many waited, or a worker was short of memory or CPU time. */
+  readonly shed: number
+}
+
 /** One series with its value. */
 interface CounterSeries {
   readonly labels: LabelValues
@@ -143,6 +154,19 @@ export class MergedFigures {
     const counts = { inFlight, streams, sockets, socketStateBytes, outboxPending, loopLagSeconds }
     const hasLimits = Object.keys(waiting).length > 0
     return hasLimits ? { ...counts, waiting, left } : counts
+  }
+
+  /** Requests that wait for room, by class; empty without limits of providers. All but `waiting` are since the start. */
+  queue(): Readonly<Record<string, QueueTotals>> {
+    const { waiting = {} } = this.gauges()
+    const shedOf = (name: string) => this.counters.get('weir_queue_shed_total')?.find([name])?.value ?? 0
+    return Object.fromEntries(
+      Object.entries(waiting).map(([name, count]) => {
+        const waits = this.histograms.get('weir_queue_wait_seconds')?.find([name])?.counts
+        const [waited, waitedSeconds] = [waits?.count ?? 0, waits?.sum ?? 0]
+        return [name, { waiting: count, waited, waitedSeconds, shed: shedOf(name) }]
+      }),
+    )
   }
 
   gaugesOf(pid: number): WorkerGauges | undefined {

@@ -20,7 +20,9 @@ export const explanation = t.Object({
       weight: nullable(t.Number({ description: 'With `spread: weighted`' })),
       price: t.String({ description: 'For the tier and the tokens of the request, in words, in dollars' }),
       learned: t.Array(t.String(), { description: 'What the target has taught about requests to it, in words' }),
-      limits: t.Array(t.String(), { description: 'Of the target and its provider, in words' }),
+      limits: t.Array(t.String(), {
+        description: 'Of the target and its provider, with what is left of them, in words',
+      }),
       rest: nullable(t.String({ description: 'Why the target is not called at the moment, in words' })),
     }),
     { description: 'In the order in which they would be tried' },
@@ -28,6 +30,9 @@ export const explanation = t.Object({
   excluded: t.Array(t.Object({ model: t.String(), reason: t.String() })),
   asks: nullable(
     t.Object({ provider: t.String(), target: t.String() }, { description: 'The target that would be called first' }),
+  ),
+  waits_ms: nullable(
+    t.Integer({ description: 'No candidate has room now: for how long at most the request would wait for it' }),
   ),
   rejected: nullable(
     t.Object(

@@ -1,6 +1,6 @@
 /** An explanation in words: the lines of `weir explain`, and the parts of them that its JSON has, too. */
 
-import { metersFor } from '../capacity/meter.ts'
+import { metersOfTarget } from '../capacity/meter.ts'
 import { lacks, noNeeds } from '../catalog/capability.ts'
 import { type Access, access, type Key, kindOf, type Model, publicName } from '../catalog/catalog.ts'
 import type { Candidate, Exclusion } from '../catalog/resolve.ts'
@@ -8,8 +8,9 @@ import { quoted } from '../config/problems.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { type CapacityConfig, DEFAULT_QUEUE } from '../core/capacity-limits.ts'
 import type { Compatibility } from '../core/compatibility.ts'
+import { percent } from '../core/figure-text.ts'
 import { amountOf, amountText, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
-import { sentModel, type TargetRef } from '../core/model-config.ts'
+import { sentModel, type TargetRef, targetKey } from '../core/model-config.ts'
 import { dollarsText, type Price, type Rates } from '../core/money.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import { failureText } from '../gateway/target-failure.ts'
@@ -19,7 +20,9 @@ import type { Account } from '../ledger/ledger.ts'
 import { isPricedTier, pricedTiers, ratesFor } from '../ledger/price.ts'
 import { type RemainingLimit, remainingLimits } from '../ledger/remaining.ts'
 import type { AccountUsage, CounterUsage, ScopeUsage } from '../ledger/reservation-store.ts'
+import type { QueueTotals } from '../metrics/merged-figures.ts'
 import type { Explanation } from './explanation-shape.ts'
+import type { Preview } from './request-preview.ts'
 
 /** What is known of a target that rests in the running gateway. */
 export type Resting = Pick<Rest, 'provider' | 'model' | 'restMs' | 'asked' | 'probing' | 'reason' | 'status' | 'cause'>
@@ -29,6 +32,14 @@ export interface LearnedField extends Pick<TargetRef, 'provider' | 'model'> {
   readonly field: string
   /** Unix milliseconds; null: for good. */
   readonly untilMs: number | null
+}
+
+/** What the running gateway knows of the limits of providers and targets, and of those that wait for room. */
+export interface RoomNow {
+  /** What is left of each limit, from 0 to 1, by its name. */
+  readonly left: Readonly<Record<string, number>>
+  /** By class. */
+  readonly queue: Readonly<Record<string, QueueTotals>>
 }
 
 /** What the price of a request depends on. */
@@ -47,12 +58,13 @@ interface Explained {
   readonly models: readonly Model[]
   readonly candidates: readonly Candidate[]
   readonly excluded: readonly Exclusion[]
-  /** The candidate that would be called first, or the error that the caller would get. */
-  readonly now: Candidate | CallerError
+  readonly now: Preview
   readonly resting: readonly Resting[] | undefined
   readonly learned: readonly LearnedField[]
   /** The limits of providers and targets, and the queue; undefined if the configuration has none. */
   readonly capacity: CapacityConfig | undefined
+  /** Undefined if there are none, or if no running gateway reported it. */
+  readonly room: RoomNow | undefined
   readonly conversation?: string | undefined
   readonly asked: AskedPrice
   /** The owners of its limits. */
@@ -98,6 +110,7 @@ function switchesText(switches: Compatibility): string {
 
 /** What the caller would get now, word for word. */
 function nowLine({ now, conversation }: Explained): string {
+  if (now === 'waits') return 'admitted, and waits: no candidate has room now'
   if (now instanceof CallerError) return `rejected: ${now.status} ${now.code}: ${now.message}`
   const { model } = now
   const isAny = model.weights !== undefined && conversation === undefined
@@ -151,22 +164,40 @@ export function learnedWords(target: TargetRef, learned: readonly LearnedField[]
     .map(({ field, untilMs }) => `learned ${field} ${untilMs === null ? 'for good' : `until ${timeText(untilMs)}`}`)
 }
 
-/** The limits of a target and of its provider, each in words. */
-export function capacityWords(target: TargetRef, capacity: CapacityConfig | undefined): readonly string[] {
-  const own = capacity?.targets.find(({ provider, model }) => provider === target.provider && model === target.model)
-  return metersFor(target, capacity?.providers[target.provider], own?.limits).map(({ name, kind, unit, limit }) => {
+/** The limits of a target and of its provider, and what the provider reports, each in words. */
+export function capacityWords(
+  target: TargetRef,
+  {
+    capacity,
+    room: { left = {} } = {},
+  }: Pick<Explained, 'capacity'> & { readonly room?: Partial<RoomNow> | undefined },
+): readonly string[] {
+  const leftWords = (part: number | undefined) => (part === undefined ? '' : `, ${percent(part)} left`)
+  const own = metersOfTarget(target, capacity).map(({ name, kind, unit, limit }) => {
     const amount = unit === 'micro_usd' ? dollarsText(limit) : limit
-    return `limit ${name} ${amount}${kind === 'rate' ? ' a minute' : ''}`
+    return `limit ${name} ${amount}${kind === 'rate' ? ' a minute' : ''}${leftWords(left[name])}`
   })
+  const reported = Object.entries(left).filter(([name]) => name.startsWith(`${targetKey(target)}/reported.`))
+  return [...own, ...reported.map(([name, part]) => `limit ${name}${leftWords(part)}`)]
 }
 
-/** How long the request would wait if no candidate had room. */
-function queueLine({ capacity, key }: Explained): readonly string[] {
+/** How long the request would wait if no candidate had room, and who waits now. */
+function queueLines({ capacity, key, room }: Explained): readonly string[] {
   if (capacity === undefined) return []
-  const { maxWaitMs } = capacity.queue ?? DEFAULT_QUEUE
-  const ms = key.maxWaitMs ?? maxWaitMs
+  const ms = maxWaitMsOf(key, capacity)
   const wait = ms === 0 ? 'does not wait' : `waits for up to ${ms} ms`
-  return [`without room at any candidate, it ${wait}; priority ${key.priority ?? 'interactive'}`]
+  return [
+    `without room at any candidate, it ${wait}; priority ${key.priority ?? 'interactive'}`,
+    ...Object.entries(room?.queue ?? {}).map(([name, { waiting, waited, waitedSeconds, shed }]) => {
+      const average = waited === 0 ? '' : `, ${(waitedSeconds / waited).toFixed(1)} s on average`
+      return `  ${name}: ${waiting} wait now; since the start ${waited} waited${average}, ${shed} were turned away`
+    }),
+  ]
+}
+
+/** For how long at most requests of a key wait for room. */
+export function maxWaitMsOf(key: Key, { queue = DEFAULT_QUEUE }: CapacityConfig): number {
+  return key.maxWaitMs ?? queue.maxWaitMs
 }
 
 function timeText(ms: number): string {
@@ -182,15 +213,15 @@ const ANY_CONVERSATION =
   'conversations are spread over targets with a weight; --conversation shows the order for one of them'
 
 function candidateLines(explained: Explained): readonly string[] {
-  const { candidates, excluded, resting, learned, conversation, asked, capacity } = explained
+  const { candidates, excluded, resting, learned, conversation, asked, capacity, room } = explained
   if (candidates.length === 0) return []
   return [
     'candidates, in order:',
     ...candidates.map((candidate, index) =>
-      candidateLine(candidate, index, { resting: resting ?? [], learned, asked, capacity }),
+      candidateLine(candidate, index, { resting: resting ?? [], learned, asked, capacity, room }),
     ),
     ...excluded.map(exclusionLine),
-    ...queueLine(explained),
+    ...queueLines(explained),
     ...(conversation === undefined && candidates.some(({ model }) => model.weights !== undefined)
       ? [ANY_CONVERSATION]
       : []),
@@ -209,8 +240,8 @@ function candidateLine(
     resting,
     learned,
     asked,
-    capacity,
-  }: { resting: readonly Resting[] } & Pick<Explained, 'learned' | 'asked' | 'capacity'>,
+    ...limited
+  }: { resting: readonly Resting[] } & Pick<Explained, 'learned' | 'asked' | 'capacity' | 'room'>,
 ): string {
   const rest = restWords(target, resting)
   const cannot = [lacks(model, { ...noNeeds, images: true }), lacks(model, { ...noNeeds, tools: true })].filter(
@@ -220,7 +251,7 @@ function candidateLine(
   const weight = weightOf({ model, target })
   const share = weight === undefined ? '' : `; weight ${weight}`
   const place = `  ${index + 1}. ${placeText({ model, target })}${share}`
-  const taught = [...learnedWords(target, learned), ...capacityWords(target, capacity)].map((words) => `; ${words}`)
+  const taught = [...learnedWords(target, learned), ...capacityWords(target, limited)].map((words) => `; ${words}`)
   const price = priceText(model.price, asked)
   return `${place}; ${price}${remarks}${taught.join('')}${rest === undefined ? '' : `; ${rest}`}`
 }

@@ -4,6 +4,7 @@
  */
 
 import { openAccountUsageReader, openKeyStore } from '../assembly/open-ledger.ts'
+import { targetsOf } from '../assembly/targets.ts'
 import { type Needs, noNeeds } from '../catalog/capability.ts'
 import { AUTO, access, Catalog, type Key, kindOf, type Model, type ModelKind, publicName } from '../catalog/catalog.ts'
 import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
@@ -32,15 +33,18 @@ import {
   explanationLines,
   type LearnedField,
   learnedWords,
+  maxWaitMsOf,
   priceText,
   type Resting,
+  type RoomNow,
   reasonWords,
   restWords,
   weightOf,
 } from './explanation-words.ts'
 import { LedgerProblem, withLedger } from './ledger-part.ts'
 import type { Given } from './parameters.ts'
-import { previewOf } from './request-preview.ts'
+import { type Preview, previewOf } from './request-preview.ts'
+import { capacityAt } from './room-preview.ts'
 
 interface ExplanationRequest {
   /** The id of the key. */
@@ -58,6 +62,7 @@ interface ExplanationRequest {
   readonly resting: readonly Resting[] | undefined
   /** What the running gateway has learned of targets; empty if none runs. */
   readonly learned?: readonly LearnedField[] | undefined
+  readonly room?: RoomNow | undefined
   /** Whether the ledger of the running gateway answers. Undefined if none reported it. */
   readonly isLedgerUp?: boolean | undefined
 }
@@ -73,9 +78,10 @@ export async function explainRequest(config: Config, request: ExplanationRequest
   const remarks = new Set<string>()
   const found = await findKey(catalog, config, request.key, remarks)
   if (typeof found === 'string') throw new UnknownKey(found)
-  const { model: name, needs, resting, learned = [], conversation, tier, isLedgerUp } = request
+  const { model: name, needs, resting, learned = [], conversation, tier, isLedgerUp, room } = request
   const tags = tagsOf(found.key, request.tags)
-  const plain = { ...found, name, needs, resting, learned, conversation, tier, tags, capacity: config.capacity }
+  const { capacity } = config
+  const plain = { ...found, name, needs, resting, learned, conversation, tier, tags, capacity, room }
   const overrides = await overridesFor(config, found.key, remarks)
   const first = resolutionOf(catalog, plain).candidates[0]?.model
   const asked = { ...plain, account: accountOf(found.key, tags, first, overrides), overrides }
@@ -99,7 +105,7 @@ function errorWithout({ ledger, ledgerUnreachable }: Config): CallerError | unde
 /** What the request would get: it takes the way of a real one, to the endpoint of its model's kind. */
 function previewed(
   catalog: Catalog,
-  { routing }: Config,
+  config: Config,
   {
     key,
     name,
@@ -108,14 +114,17 @@ function previewed(
     tier,
     tags,
     overrides,
+    capacity,
+    room,
     resting = [],
   }: Omit<ExplainedRequest, 'state' | 'figures' | 'now' | 'learned'>,
   reader: AccountUsageReader | undefined,
   away: CallerError | undefined,
-): Promise<Candidate | CallerError> {
+): Promise<Preview> {
+  const limited = capacity && room && capacityAt(capacity, targetsOf(config), room.left)
   const rests = resting.map((rest) => ({ ...rest, rests: 1 }))
   return previewOf(
-    { catalog, routing, rests, reader, away, overrides },
+    { catalog, routing: config.routing, rests, reader, away, overrides, capacity: limited },
     { key, name, kind: kindNamed(catalog, name), needs, conversation, tier, tags },
   )
 }
@@ -130,11 +139,11 @@ interface ExplainedRequest extends FoundKey, Pick<ExplanationRequest, 'needs' | 
   readonly account: Account
   readonly overrides: HeldOverrides | undefined
   readonly capacity: Config['capacity']
+  readonly room: RoomNow | undefined
   readonly learned: readonly LearnedField[]
   readonly state: Explanation['key_state']
   readonly figures: AccountUsage | undefined
-  /** The candidate that would be called first, or the error that the caller would get. */
-  readonly now: Candidate | CallerError
+  readonly now: Preview
 }
 
 function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: string[]): Explanation {
@@ -163,11 +172,12 @@ function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: str
       },
       weight: weightOf({ model, target }) ?? null,
       learned: [...learnedWords(target, learned)],
-      limits: [...capacityWords(target, request.capacity)],
+      limits: [...capacityWords(target, request)],
       rest: restWords(target, resting ?? []) ?? null,
     })),
     excluded: excluded.map(({ model, reason: why }) => ({ model: model.name, reason: why })),
-    asks: now instanceof CallerError ? null : { provider: now.target.provider, target: now.target.model },
+    asks: isCandidate(now) ? { provider: now.target.provider, target: now.target.model } : null,
+    waits_ms: now === 'waits' && request.capacity ? maxWaitMsOf(key, request.capacity) : null,
     rejected: now instanceof CallerError ? rejectionOf(now) : null,
     limits: [
       ...explainedLimits(null, account.organizationLimits, figures?.organization),
@@ -183,6 +193,10 @@ function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: str
       ...explanationLines({ ...request, asked, models, candidates, excluded, raises: request.overrides?.raises ?? [] }),
     ],
   }
+}
+
+function isCandidate(now: Preview): now is Candidate {
+  return now !== 'waits' && !(now instanceof CallerError)
 }
 
 function rejectionOf(error: CallerError): Explanation['rejected'] {

@@ -25,12 +25,14 @@ import type { Gateway } from '../gateway/gateway.ts'
 import { ImageWork } from '../gateway/image-work.ts'
 import { InFlight } from '../gateway/in-flight.ts'
 import type { LimitOverrides } from '../gateway/request-budgets.ts'
+import type { Capacity } from '../gateway/request-room.ts'
 import { RequestTags, TagCounts } from '../gateway/request-tags.ts'
 import { TargetUsage } from '../gateway/target-usage.ts'
 import type { Work } from '../gateway/work.ts'
 import type { Account, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger/ledger.ts'
 import { reservationOf } from '../ledger/refusal.ts'
 import type { AccountUsageReader } from '../ledger/remaining.ts'
+import { Waits } from './room-preview.ts'
 
 interface PreviewedRequest {
   readonly key: Key
@@ -53,21 +55,26 @@ interface PreviewedGateway {
   readonly rests: readonly Rest[]
   readonly reader: Pick<AccountUsageReader, 'preview'> | undefined
   readonly overrides: LimitOverrides | undefined
+  /** Undefined if no provider has limits, or if it is not known what is left of them. */
+  readonly capacity: Capacity | undefined
   /** What every request gets that needs the ledger, because it is away. */
   readonly away?: CallerError | undefined
 }
 
-/** The candidate that would be called first, or the error that the caller would get. */
-export function previewOf(of: PreviewedGateway, request: PreviewedRequest): Promise<Candidate | CallerError> {
+/** The candidate that would be called first, the error that the caller would get, or that it waits for room. */
+export type Preview = Candidate | CallerError | 'waits'
+
+export function previewOf(of: PreviewedGateway, request: PreviewedRequest): Promise<Preview> {
   const gateway = gatewayOf(of)
   const log = new RequestLog('preview', { write() {} })
   const { tags, key } = request
   if (tags !== '') log.tags = new RequestTags(tags, tags, key.organization.id, new TagCounts({ limited() {} }))
   const work = workOf(gateway, request, log)
-  const { promise, resolve, reject } = Promise.withResolvers<Candidate | CallerError>()
+  const { promise, resolve, reject } = Promise.withResolvers<Preview>()
   const failed = (error: unknown) => {
     if (error instanceof Called) resolve(error.candidate)
     else if (error instanceof CallerError) resolve(error)
+    else if (error instanceof Waits) resolve('waits')
     else reject(error)
   }
   const unexpected = () => reject(new Error('The preview of a request was answered.'))
@@ -89,7 +96,7 @@ class PreviewFlow extends Flow {
   }
 }
 
-function gatewayOf({ catalog, routing, rests, reader, away, overrides }: PreviewedGateway): Gateway {
+function gatewayOf({ catalog, routing, rests, reader, away, overrides, capacity }: PreviewedGateway): Gateway {
   // Time stands still: a rest does not end between two looks.
   const breaker = new Breaker(() => 0)
   for (const rest of rests) breaker.receive(rest)
@@ -99,6 +106,7 @@ function gatewayOf({ catalog, routing, rests, reader, away, overrides }: Preview
     upstreams: new Map(),
     ledger: new PreviewLedger(reader, away),
     overrides,
+    capacity,
     random: () => 0,
     sealer: { seal: () => Buffer.alloc(0), open: () => undefined },
     explainRoute: false,

@@ -150,6 +150,23 @@ test('a limit that a provider reports to be scarce holds for all processes, and 
   expect([one.rooms.of(TARGET), other.rooms.of(TARGET)]).toEqual([undefined, undefined])
 })
 
+test('what is left of a limit is shown as it is, also by a process that takes nothing of it', async () => {
+  const source = new Source()
+  const [busy, idle] = [new Rooms(source), new Rooms(source)]
+  // Of the 12 requests of a bucket each holds one for requests to come.
+  for (const rooms of [busy, idle]) rooms.use({ providers: { p: { requestsPerMinute: 72 } }, targets: [] }, [TARGET], 1)
+  for (let i = 0; i < 6; i++) expect(await busy.of(TARGET)?.enter(DEMAND, false)).toBeDefined()
+  // A minute later nothing of what the other took may seem to have come back: it takes on.
+  for (let i = 0; i < 2; i++) {
+    idle.tick(performance.now() + 60_000)
+    await Bun.sleep(0)
+  }
+  const name = 'p/requests'
+  expect(idle.left()[name]).toBeWithin(0.3, 0.6)
+  expect(Math.abs((idle.left()[name] ?? 1) - (busy.left()[name] ?? 0))).toBeLessThan(0.1)
+  for (const rooms of [busy, idle]) rooms.close()
+})
+
 test('a window without anything left is closed until its reset; a bucket that refills evenly is not', async () => {
   for (const [resetMs, atLeast, atMost] of [
     [20_000, 19_000, 24_000],
