@@ -140,7 +140,8 @@ export const systemSeries: readonly SystemSeries[] = [
   gauge(
     'weir_target_room_ratio',
     ['target', 'unit'],
-    'What is left of a limit of the provider or target for all nodes, from 0 to 1. target is provider or provider/model.',
+    'What is left of a limit of the provider or target for all nodes, from 0 to 1. target is provider or ' +
+      'provider/model.',
     ({ counted }) =>
       Object.entries(counted.gauges().left ?? {}).map(([name, value]) => {
         const at = name.lastIndexOf('/')

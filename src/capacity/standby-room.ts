@@ -18,7 +18,6 @@ interface HeldNow {
 }
 
 interface Standby {
-  readonly room: CommonRoom
   /** What was left of money when the room was lost, by meter. */
   readonly lefts: Map<string, number>
   /** Money that was spent here, by meter. */
@@ -28,6 +27,8 @@ interface Standby {
 
 export class StandbyRoom implements RoomSource {
   private standby: Standby | undefined
+  /** For good: who loses the common room again and again keeps to its part all together. */
+  private readonly room = new CommonRoom()
 
   constructor(
     private readonly source: RoomSource,
@@ -63,7 +64,7 @@ export class StandbyRoom implements RoomSource {
   give(amounts: readonly Amount[]): void {
     const { standby } = this
     if (standby === undefined) return this.source.give(amounts)
-    standby.room.give(
+    this.room.give(
       amounts.map(({ meter, amount }) => ({ meter: this.partOf(standby, meter), amount })),
       HOLDER,
     )
@@ -73,7 +74,7 @@ export class StandbyRoom implements RoomSource {
   renew(held: readonly Amount[]): void {
     const { standby } = this
     if (standby === undefined) return this.source.renew(held)
-    standby.room.renew(
+    this.room.renew(
       held.map(({ meter, amount }) => ({ meter: this.partOf(standby, meter), amount })),
       HOLDER,
     )
@@ -84,19 +85,23 @@ export class StandbyRoom implements RoomSource {
     const { standby } = this
     if (standby === undefined) return this.source.report(reports)
     const processes = this.processes()
-    standby.room.report(
+    this.room.report(
       reports.map((one) => ({ ...one, meter: this.partOf(standby, one.meter), level: one.level / processes })),
     )
   }
 
   private standIn(): Standby {
-    const standby = { room: new CommonRoom(), lefts: new Map(), spent: new Map(), lookedMs: performance.now() }
+    const standby = { lefts: new Map(), spent: new Map(), lookedMs: performance.now() }
     for (const { meter, left, places } of this.held()) {
-      if (isMoney(meter)) standby.lefts.set(meter.name, meter.limit * left)
-      if (meter.kind === 'concurrency') standby.room.renew([{ meter, amount: places }], HOLDER)
+      if (isMoney(meter)) {
+        standby.lefts.set(meter.name, meter.limit * left)
+        // What was spent meanwhile the last time has been counted since.
+        this.room.give([{ meter, amount: Number.MAX_VALUE }], HOLDER)
+      }
+      if (meter.kind === 'concurrency') this.room.renew([{ meter, amount: places }], HOLDER)
       const part = this.partOf(standby, meter)
       const level = bucketOf(part).most * left
-      if (meter.kind === 'rate') standby.room.report([{ meter: part, level, closedMs: 0, isRefusal: false }])
+      if (meter.kind === 'rate') this.room.report([{ meter: part, level, closedMs: 0, isRefusal: false }])
     }
     return standby
   }
@@ -118,7 +123,7 @@ export class StandbyRoom implements RoomSource {
 
   private takeHere(standby: Standby, asks: readonly Ask[], isLow: boolean): Taken {
     const parts = asks.map((ask) => ({ ...ask, meter: this.partOf(standby, ask.meter) }))
-    const taken = standby.room.take(parts, isLow, HOLDER)
+    const taken = this.room.take(parts, isLow, HOLDER)
     asks.forEach(({ meter }, i) => {
       spend(standby, meter, taken.granted[i] ?? 0)
     })

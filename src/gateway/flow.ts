@@ -359,7 +359,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
       const learned = this.judge(attempt, reservation, thrown)
       if (learned !== undefined) return this.callAgain(attempt, learned)
       attempt.endGrant(false)
-      if (isRefused) this.room?.rests(attempt.candidate)
+      if (isRefused) this.room?.refused(attempt.candidate)
       this.next()
     } catch (error) {
       attempt.endGrant(false)

@@ -16,6 +16,9 @@ import type { Breaker } from './breaker.ts'
 import type { Permit } from './permit.ts'
 import { estimateOf, type Quote } from './quote.ts'
 
+/** A target whose provider refused a request, and did not report for how long, is called again after this time. */
+const REFUSED_MS = 1000
+
 /** What the limits of providers and targets, and the queue, need to know of requests. */
 export interface Capacity {
   readonly rooms: Rooms
@@ -38,6 +41,8 @@ interface Full {
   readonly isAtRest?: boolean
   /** It rests after failures: no reason to wait, but it is called if its rest ends first. */
   readonly isResting?: boolean
+  /** Not before this time (`performance.now()`). */
+  readonly fromMs?: number
 }
 
 /** A candidate that still has no room. */
@@ -93,6 +98,16 @@ export class RequestRoom {
     const full = { candidate, room, demand, isAtRest }
     if (!(found instanceof Promise)) return this.attemptOf(full, found, permit, isFirst)
     return found.then((grant) => this.attemptOf(full, grant, permit, isFirst))
+  }
+
+  /** The provider of a candidate has answered that it is over its limit: the request waits for it, like others. */
+  refused(candidate: Candidate): void {
+    if (this.breaker.restOf(candidate.target) !== undefined) return this.rests(candidate)
+    const room = this.capacity.rooms.of(candidate.target)
+    // Without a limit or a `retry-after` nothing shows when it takes requests again.
+    const fromMs = room === undefined ? performance.now() + REFUSED_MS : 0
+    const isResting = !this.capacity.waitsForProviders
+    this.full.push({ candidate, room, demand: this.demandOf(candidate), isResting, fromMs })
   }
 
   /** A candidate rests. The request waits for it if its provider answered that it is over a limit. */
@@ -198,8 +213,9 @@ export class RequestRoom {
   }
 
   private tryFull(): Attempt | undefined {
-    for (const { candidate, room, demand, isAtRest } of this.full) {
-      if (room?.has(demand) === false) continue
+    const nowMs = performance.now()
+    for (const { candidate, room, demand, isAtRest, fromMs = 0 } of this.full) {
+      if (nowMs < fromMs || room?.has(demand) === false) continue
       const permit = isAtRest ? this.breaker.enterAnyway(candidate.target) : this.permitFor(candidate)
       if (permit !== undefined) return new Attempt(candidate, permit, true, undefined, room?.tryEnter(demand))
     }

@@ -156,7 +156,7 @@ export class MergedFigures {
     return hasLimits ? { ...counts, waiting, left } : counts
   }
 
-  /** Requests that wait for room, by class; empty without limits of providers. All but `waiting` are since the start. */
+  /** Requests that wait for room, by class; all but `waiting` since the start. Empty without limits of providers. */
   queue(): Readonly<Record<string, QueueTotals>> {
     const { waiting = {} } = this.gauges()
     const shedOf = (name: string) => this.counters.get('weir_queue_shed_total')?.find([name])?.value ?? 0

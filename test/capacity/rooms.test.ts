@@ -81,10 +81,12 @@ test('a limit that a configuration takes away no longer holds for those who wait
 /** A common room that can be away, and what its process has given back. */
 class Source implements RoomSource {
   isAway = false
+  asks = 0
   readonly room = new CommonRoom()
 
   take: RoomSource['take'] = async (asks, isLow) => {
     if (this.isAway) throw new Error('away')
+    this.asks++
     return this.room.take(asks, isLow, 'a')
   }
 
@@ -117,6 +119,37 @@ test('while the shared room is away, a process spends its part of the rest, whic
     await Bun.sleep(5)
   }
   expect(left()).toBe(0.5625)
+})
+
+test('a process that loses the shared room again and again keeps to its part all together', async () => {
+  const source = new Source()
+  const rooms = new Rooms(source)
+  rooms.shareAmong(4)
+  rooms.use({ providers: { p: { requestsPerMinute: 48 } }, targets: [] }, [TARGET], 1)
+  const room = rooms.of(TARGET)
+  const enter = async () => (await room?.enter(DEMAND, false)) !== undefined
+  const { now } = performance
+  let [laterMs, alone] = [0, 0]
+  performance.now = () => now.call(performance) + laterMs
+  try {
+    for (let losses = 0; losses < 10; losses++) {
+      source.isAway = true
+      for (let i = 0; i < 4; i++) if (await enter()) alone++
+      source.isAway = false
+      // It looks whether the room is back.
+      laterMs += 1001
+      while (source.asks === 0) {
+        await enter()
+        await Bun.sleep(1)
+      }
+      source.asks = 0
+    }
+  } finally {
+    performance.now = now
+    rooms.close()
+  }
+  // The bucket of its part holds two, and another comes back in 5 s.
+  expect(alone).toBeWithin(1, 4)
 })
 
 const METER = { name: 'p/spend.total', kind: 'total', unit: 'micro_usd', limit: 800 } as const

@@ -371,7 +371,7 @@ export class SimulatedRequest {
     this.failures++
     permit.failed(new ProviderError(status === 429 ? 'rate_limited' : 'overloaded', '', { status, retryAfterMs }))
     grant?.ended({ tokens: 0, microUsd: 0 })
-    if (status === 429) this.room.rests(candidate)
+    if (status === 429) this.room.refused(candidate)
     this.next()
   }
 }

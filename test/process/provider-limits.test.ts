@@ -96,6 +96,19 @@ test('what may be spent on a provider is spent once, also after a restart', asyn
   expect((await say(again)).status).toBe(429)
 })
 
+test.each([
+  ['that it is known to have', { requests_per_minute: 600 }],
+  ['that nothing is known of', undefined],
+])('a request waits also if its provider does not report when the limit ends %s', async (_, limits) => {
+  await using made = await provider()
+  let calls = 0
+  const limited = json(429, '{"error":{"message":"slow down"}}')
+  made.upstream.otherwise((call) => (++calls === 1 ? limited(call) : json(200, chatBody('Hello.'))(call)))
+  const given = { ...(limits && { limits }), queue: { max_wait_ms: 20_000 } }
+  await using weir = await Weir.ready(config(made.upstream.url, given))
+  expect([(await say(weir)).status, calls]).toEqual([200, 2])
+})
+
 describe.each([1, 2])('with %i workers', (workers) => {
   test("a request that is over its provider's limit waits for that, and so do those after it", async () => {
     await using made = await provider()

@@ -1,4 +1,4 @@
-/** What operators see of the limits of providers, on every node, and what `weir explain` answers when there is no room. */
+/** What operators see of the limits of providers on every node, and what `weir explain` answers without room. */
 
 import { expect, test } from 'bun:test'
 import { RedisServer } from '../support/redis.ts'

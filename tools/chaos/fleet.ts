@@ -21,7 +21,8 @@ import type { Run, SetupResult } from './setups.ts'
 const NODES = 4
 /** How far the clocks of every other node are ahead. */
 const AHEAD_MS = 2000
-const PER_MINUTE = 1200
+/** Less than the callers want, also on a slow machine. */
+const PER_MINUTE = 360
 const PLACES = 12
 const MONEY_USD = 0.06
 /** Of twelve tokens, as every answer has. */
@@ -368,7 +369,7 @@ function checkRate(report: Report, { provider, losses }: Fleet, startMs: number,
     least >= 0,
   )
   const share = arrivals.length / ((PER_MINUTE * (endMs - startMs)) / MINUTE_MS)
-  report.check(`its limit was used: ${Math.round(share * 100)} % ≥ 50 %`, share >= 0.5)
+  report.check(`its limit was used: ${Math.round(share * 100)} % ≥ 75 %`, share >= 0.75)
 }
 
 /** Losses of one node that overlap as one: it keeps to its part without a new beginning. */
@@ -383,13 +384,16 @@ function merged(losses: readonly Loss[]): readonly Loss[] {
   return whole
 }
 
+/** A node that had lost Redis kept to its part: a bucket once, and what came back while it was lost. */
 function rateBound(losses: readonly Loss[], fromMs: number, untilMs: number): number {
   const part = PER_MINUTE / NODES
-  const beyond = merged(losses).map((loss) => {
+  const lostMs = new Map<number, number>()
+  for (const loss of merged(losses)) {
     const ms = Math.min(untilMs, loss.untilMs) - Math.max(fromMs, loss.fromMs)
-    return ms <= 0 ? 0 : part / 6 + (part * ms) / MINUTE_MS
-  })
-  return (PER_MINUTE * 7) / 6 + NODES * PER_MINUTE * 0.02 + beyond.reduce((sum, one) => sum + one, 0)
+    if (ms > 0) lostMs.set(loss.node, (lostMs.get(loss.node) ?? 0) + ms)
+  }
+  const beyond = [...lostMs.values()].reduce((sum, ms) => sum + part / 6 + (part * ms) / MINUTE_MS, 0)
+  return (PER_MINUTE * 7) / 6 + NODES * Math.max(1, Math.floor(PER_MINUTE * 0.02)) + beyond
 }
 
 function checkPlaces(report: Report, { provider, losses }: Fleet): void {
