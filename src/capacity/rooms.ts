@@ -391,6 +391,12 @@ export class Rooms implements Ticking, ReportedRoomsOwner {
     if (known !== undefined) {
       known.meter = meter
       known.slice = slice
+      // What was held in advance of a larger limit.
+      const surplus = known.spare - Math.max(1, slice)
+      if (surplus > 0) {
+        known.spare -= surplus
+        this.give([{ meter, amount: surplus }])
+      }
       return known
     }
     const held = new Held(meter, slice)

@@ -3,6 +3,7 @@
  * `~ price of claude-sonnet`, `- key ci`. It names things and never shows a value: values may be secrets.
  */
 
+import { targetKey } from '../core/model-config.ts'
 import type { Config } from './config.ts'
 
 interface Named {
@@ -22,9 +23,20 @@ const kinds: readonly Kind[] = [
   {
     noun: 'provider',
     prefix: 'provider ',
-    of: ({ providers }) => providers.map(({ name, ...fields }) => ({ id: name, fields })),
+    of: ({ providers, capacity }) =>
+      providers.map(({ name, ...fields }) => ({ id: name, fields: { ...fields, limits: capacity?.providers[name] } })),
   },
-  { noun: 'model', prefix: '', of: ({ models }) => models.map(({ name, ...fields }) => ({ id: name, fields })) },
+  {
+    noun: 'model',
+    prefix: '',
+    of: ({ models, capacity }) =>
+      models.map(({ name, ...fields }) => {
+        const limits = fields.targets.map(
+          (target) => capacity?.targets.find((limited) => targetKey(limited) === targetKey(target))?.limits,
+        )
+        return { id: name, fields: { ...fields, targets: [fields.targets, limits] } }
+      }),
+  },
   {
     noun: 'organization',
     prefix: 'organization ',
@@ -34,7 +46,7 @@ const kinds: readonly Kind[] = [
 ]
 
 /** The sections of the configuration that `kinds` cover. */
-const NAMED: readonly (keyof Config)[] = ['providers', 'models', 'organizations']
+const NAMED: readonly (keyof Config)[] = ['providers', 'models', 'organizations', 'capacity']
 
 /** Fields whose key in the file is not their name in another case. */
 const FILE_KEYS: Readonly<Record<string, string>> = {
@@ -66,7 +78,7 @@ export function changesOf(current: Config, next: Config): readonly string[] {
 
 /** As `changesOf`, with one entry for each thing. */
 export function listChanges(current: Config, next: Config): readonly ConfigChange[] {
-  const sections = changedFields(without(current, NAMED), without(next, NAMED)).map((field) => sectionChange(field))
+  const sections = changedFields(sectionsOf(current), sectionsOf(next)).map((field) => sectionChange(field))
   return [...kinds.flatMap((kind) => changesOfKind(kind, kind.of(current), kind.of(next))), ...sections]
 }
 
@@ -122,6 +134,8 @@ function keysOf({ organizations }: Config): readonly Named[] {
   )
 }
 
-function without(config: Config, names: readonly (keyof Config)[]): Readonly<Record<string, unknown>> {
-  return Object.fromEntries(Object.entries(config).filter(([name]) => !names.some((other) => other === name)))
+/** All but what `kinds` cover. */
+function sectionsOf(config: Config): Readonly<Record<string, unknown>> {
+  const others = Object.entries(config).filter(([name]) => !NAMED.some((other) => other === name))
+  return { ...Object.fromEntries(others), queue: config.capacity?.queue }
 }

@@ -78,6 +78,26 @@ test('a limit that a configuration takes away no longer holds for those who wait
   grant?.ended(DEMAND)
 })
 
+test('a process that has a smaller limit holds less of it in advance', async () => {
+  const source = new Source()
+  const rooms = new Rooms(source)
+  for (const [requestsPerMinute, held] of [
+    [600, 12],
+    [300, 6],
+  ] as const) {
+    rooms.use({ providers: { p: { requestsPerMinute } }, targets: [] }, [TARGET], 1)
+    await Bun.sleep(0)
+    const taken = []
+    // None of them asks for room before the next turn of the event loop.
+    for (let grant = rooms.of(TARGET)?.tryEnter(DEMAND); grant; grant = rooms.of(TARGET)?.tryEnter(DEMAND))
+      taken.push(grant)
+    expect(taken).toHaveLength(held)
+    for (const grant of taken) grant.cancel()
+    await Bun.sleep(0)
+  }
+  rooms.close()
+})
+
 /** A common room that can be away, and what its process has given back. */
 class Source implements RoomSource {
   isAway = false

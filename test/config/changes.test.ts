@@ -16,6 +16,17 @@ test.each([
   ['targets', edited('model: gpt-1', 'model: gpt-2'), ['~ targets of gpt']],
   ['a credential', edited('api_key: x', 'api_key: y'), ['~ api_key of provider anthropic']],
   ['a timeout', edited('api_key: x', 'api_key: x, idle_timeout_ms: 5'), ['~ timeouts of provider anthropic']],
+  [
+    'a limit of a provider',
+    edited('api_key: x', 'api_key: x, limits: { requests_per_minute: 5 }'),
+    ['~ limits of provider anthropic'],
+  ],
+  [
+    'a limit of a target',
+    edited('model: gpt-1', 'model: gpt-1, limits: { requests_per_minute: 5 }'),
+    ['~ targets of gpt'],
+  ],
+  ['the queue', `queue: { max_wait_ms: 5 }\n${BASE}`, ['~ queue']],
   ['a secret', edited('0123456789abcdef0', '0123456789abcdef1'), ['~ secret of key ci']],
   [
     'an organisation',
