@@ -77,7 +77,7 @@ export class LiveTable<Row> {
   readonly input: HTMLInputElement
   private readonly count = element('p', { class: 'count' })
   private readonly more = element('button', { class: 'more', type: 'button' })
-  private readonly scopeNote = element('p', { class: 'count' })
+  private scopeWords = ''
   private emptyText: string
   /** Why there are no rows although there may be some. */
   private problem: string | undefined
@@ -111,7 +111,7 @@ export class LiveTable<Row> {
     this.only.textContent = setup.only?.title ?? ''
     this.only.hidden = setup.only === undefined
     this.filter = element('div', { class: 'filter' }, this.only, this.input)
-    this.head.append(element('h2', { id: titleId }, title), this.scopeNote, this.count, this.filter)
+    this.head.append(element('h2', { id: titleId }, title), this.count, this.filter)
     const heads = columns.map(({ name, title, isNumber }) =>
       element('th', { class: classOf(name, isNumber), scope: 'col', role: 'columnheader' }, title),
     )
@@ -168,7 +168,9 @@ export class LiveTable<Row> {
 
   /** What the figures of the table are of: one node, or all. Empty if there is one node alone. */
   set scope(words: string) {
-    setText(this.scopeNote, words)
+    if (words === this.scopeWords) return
+    this.scopeWords = words
+    this.draw()
   }
 
   /** The words of the empty table: why it is empty, and what to do. */
@@ -247,7 +249,8 @@ export class LiveTable<Row> {
     const left = matching.length - visible.length
     const { isFiltered } = this
     const all = rows.length === 0 ? '' : setup.countOf(rows)
-    setText(this.count, isFiltered && this.problem === undefined ? this.matchText(matching.length) : all)
+    const found = isFiltered && this.problem === undefined ? this.matchText(matching.length) : all
+    setText(this.count, [this.scopeWords, found].filter((words) => words !== '').join(', '))
     setText(this.more, `Show ${count(Math.min(left, this.limit * 3))} more of ${count(left)}`)
     setText(this.emptyNote, this.problem ?? (isFiltered ? this.noMatch() : this.emptyText))
     this.more.hidden = left === 0

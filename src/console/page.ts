@@ -62,7 +62,7 @@ const connection = new ConnectionLine(byId('connection'), () => feed.retry())
 function showStatus(status: Status) {
   showReadiness(status)
   showFacts(status)
-  const [own, all] = hasNodes(status) ? ['of this node,', 'of all nodes,'] : ['', '']
+  const [own, all] = hasNodes(status) ? ['of this node', 'of all nodes'] : ['', '']
   targets.table.scope = requests.table.scope = own
   budgets.table.scope = all
 }

@@ -325,11 +325,17 @@ test('without the ledger the console is reached, and it has budgets and other no
     // Alone it has no nodes; a second one comes, and the figures are those of both.
     expect(await page.locator('#nodes').isVisible()).toBe(false)
     const dearer = configuration({ ledger: `{ redis: "${redis.url}" }` }).replace('input: 3', 'input: 4')
-    await using second = await Weir.ready(dearer)
+    await using second = await Weir.ready(`node_name: gateway-eu-west-2\n${dearer}`)
     const now = page.locator('#now .count')
     await rows(page, 'Nodes').nth(1).waitFor()
     await now.filter({ hasText: 'of all 2 nodes' }).waitFor()
     await rows(page, 'Nodes').filter({ hasText: 'Differs' }).filter({ hasText: 'models[0].price' }).waitFor()
+    // On no screen is a name cut.
+    const name = page.locator('#nodes .c-node').getByText('gateway-eu-west-2', { exact: true })
+    for (const width of [1280, 820, 390]) {
+      await page.setViewportSize({ width, height: 900 })
+      expect([width, await name.evaluate((each) => each.scrollWidth <= each.clientWidth)]).toEqual([width, true])
+    }
     await page.getByRole('button', { name: 'This node alone' }).click()
     await now.filter({ hasText: 'of this node' }).waitFor()
     second.signal('SIGTERM')
