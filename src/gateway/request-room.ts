@@ -65,6 +65,8 @@ export class RequestRoom {
   private readonly full: Full[] = []
   /** When its waiting ends; known once it has waited. */
   private untilMs: number | undefined
+  /** Too many wait: it is not counted again. */
+  private isTurnedAway = false
   /** A permit to probe a candidate, for the turn that it was claimed for. */
   private claimed: { readonly candidate: Candidate; readonly permit: Permit } | undefined
   private readonly priority: Priority
@@ -132,7 +134,7 @@ export class RequestRoom {
   wait(): { readonly leave: () => void } | undefined {
     const { capacity, key, full, owner } = this
     const waitMs = key.maxWaitMs ?? capacity.maxWaitMs
-    if (waitMs <= 0 || full.every(({ isResting }) => isResting)) return undefined
+    if (this.isTurnedAway || waitMs <= 0 || full.every(({ isResting }) => isResting)) return undefined
     const sinceMs = performance.now()
     this.untilMs ??= sinceMs + waitMs
     if (sinceMs >= this.untilMs) return undefined
@@ -174,7 +176,8 @@ export class RequestRoom {
         )
       },
     }
-    if (!capacity.queue.add(waiting, capacity.maxWaiting)) return undefined
+    this.isTurnedAway = !capacity.queue.add(waiting, capacity.maxWaiting)
+    if (this.isTurnedAway) return undefined
     count(1)
     waiting.ask()
     return {

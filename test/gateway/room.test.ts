@@ -48,7 +48,7 @@ test('the time of a wait is not of routing.total_timeout_ms, and the reservation
   expect(serving.ledger.reserved).toHaveLength(2)
 })
 
-test('with limits and without queue, who gets a 429 of the provider is told so at once', async () => {
+test('with limits and without queue, the caller gets a 429 of the provider at once', async () => {
   const limited = does.json(429, '{"error":{"message":"slow down"}}', { 'retry-after': '1' })
   await using on = await stage(limited, {}, { requests_per_minute: 600 })
   const answer = await ask(on.serving.port, bytes())

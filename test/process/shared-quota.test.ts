@@ -246,6 +246,8 @@ test('beyond max_waiting a request is refused at once; keys of commands have the
   // One of the lower class makes way.
   const shed = await Promise.race(batch)
   expect(shed.status).toBe(429)
+  // Each is counted once: the one that came too late, and the one that made way.
+  await until(async () => (await metrics(weir)).includes('weir_queue_shed_total{class="batch"} 2\n'))
   for (let released = 0; released < 3; released++) {
     await until(async () => held.length > 0)
     held.shift()?.()
