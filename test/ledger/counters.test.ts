@@ -97,6 +97,41 @@ for (const subject of subjects()) {
       expect((await subject.audit('acme')).map(({ id, costMicroUsd }) => [id, costMicroUsd])).toEqual([['a', 7]])
     })
 
+    test('a settlement is charged to its own counters, whichever the store knows the request in', async () => {
+      const limits = { concurrentRequests: 1, requestsPerMinute: 2, ...spend({ hour: 10, total: 10 }) }
+      const [dear, cheap, both] = ['dear', 'cheap', 'both'].map((name) => ({ name, value: '', limits }))
+      if (dear === undefined || cheap === undefined || both === undefined) throw new Error('Three are needed.')
+      const used = async () => {
+        const { key, budgets = [] } = await subject.store.figures(accountOf([dear, cheap, both]))
+        return [key, ...budgets.map(({ usage }) => usage)].map(({ live, requests, total, hour }) =>
+          [live, requests, total.held, total.spent, hour.spent].join(),
+        )
+      }
+      const [first, second, plain] = [accountOf([dear, both]), accountOf([cheap, both]), accountOf([])]
+      await outcome(subject, first, 'a', 5)
+      await settle(subject, second, 'a', 3)
+      const moved = ['0,0,0,3,0', '0,1,0,0,0', '0,0,0,3,3', '0,0,0,3,3']
+      expect(await used()).toEqual(moved)
+      const again = (id: string) => {
+        const charge = { ...noCharge('completed'), model: 'm', costMicroUsd: 3 }
+        return subject.store.settle({ id, account: second, admittedMs: START_MS }, charge)
+      }
+      expect(await again('a')).toBe('already_settled')
+      expect(await used()).toEqual(moved)
+      await outcome(subject, plain, 'b', 5)
+      await settle(subject, second, 'b', 2)
+      expect(await used()).toEqual(['0,0,0,5,0', '0,1,0,0,0', '0,0,0,5,5', '0,0,0,5,5'])
+      await outcome(subject, second, 'c', 5)
+      await settle(subject, plain, 'c', 1)
+      expect(await used()).toEqual(['0,0,0,6,0', '0,1,0,0,0', '0,1,0,5,5', '0,1,0,5,5'])
+      // It was lost meanwhile, and its hour has ended.
+      await outcome(subject, first, 'd', 4)
+      at(subject, START_MS + HOUR_MS)
+      await subject.store.reap('acme')
+      expect(await again('d')).toBe('settled')
+      expect(await used()).toEqual(['0,0,0,9,0', '0,0,0,0,0', '0,0,0,8,0', '0,0,0,8,0'])
+    })
+
     test('the windows are those of the time zone', async () => {
       const account = accountOf([{ name: 'b', value: '', limits: spend({ day: 1, hour: 1 }) }], 'Asia/Kathmandu')
       at(subject, Date.UTC(2026, 10, 21, 18))

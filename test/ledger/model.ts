@@ -89,9 +89,9 @@ interface Entry {
   readonly input: number
   readonly floor: number
   /** By the names of its owners. */
-  readonly windows: ReadonlyMap<string, Windows>
+  windows: ReadonlyMap<string, Windows>
   /** When it was added to the buckets of requests and tokens of each owner. */
-  readonly moments: ReadonlyMap<string, { readonly requests: Moment; readonly tokens: Moment }>
+  moments: ReadonlyMap<string, { readonly requests: Moment; readonly tokens: Moment }>
   tokens: number
   held: number
   posted: Estimate
@@ -253,8 +253,9 @@ export class Model {
     if (entry.state === 'settled') return 'already_settled'
     if (entry.state === 'cancelled') return 'cancelled'
     this.pass(account, entry)
+    if (!countsIn(account, entry)) this.recount(admission, entry)
     const { inputTokens, outputTokens, costMicroUsd } = charge
-    this.correct(account, entry, Math.min(SUM_MAX, inputTokens + outputTokens))
+    this.correct(ownersOf(account, entry), entry, Math.min(SUM_MAX, inputTokens + outputTokens))
     this.finish(entry, 'settled', costMicroUsd, ENDED_MS)
     entry.usage = usageOf(charge)
     return 'settled'
@@ -271,8 +272,8 @@ export class Model {
     if (entry.state !== 'live' && entry.state !== 'lost') return 'ended'
     this.pass(account, entry)
     const { inputTokens, outputTokens, costMicroUsd } = entry.posted
-    this.correct(account, entry, Math.min(SUM_MAX, inputTokens + outputTokens))
-    this.returnRequest(account, entry)
+    this.correct(ownersOf(account, entry), entry, Math.min(SUM_MAX, inputTokens + outputTokens))
+    this.returnRequest(ownersOf(account, entry), entry)
     this.finish(entry, 'cancelled', costMicroUsd, ENDED_MS)
     entry.usage = undefined
     if (costMicroUsd > 0) entry.usage = ownCount(entry, inputTokens, outputTokens, costMicroUsd)
@@ -339,12 +340,7 @@ export class Model {
   }
 
   private charge({ account, id, admittedMs }: Admission, charge: Charge): void {
-    const admission = windowsAt(admittedMs)
-    const bound = ownersOf(account).map((owner) => {
-      const { windows } = this.scope(owner)
-      const each = BUDGETS.map((budget) => [budget, Math.min(admission[budget], windows[budget])] as const)
-      return [owner.name, Object.fromEntries(each) as Windows] as const
-    })
+    const bound = this.boundWindows(ownersOf(account), admittedMs)
     const entry: Entry = { ...this.blank(account, id), admitted: admittedMs, windows: new Map(bound) }
     entry.usage = usageOf(charge)
     const cost = entry.usage === undefined ? charge.costMicroUsd : this.claim(entry, entry.usage)
@@ -557,8 +553,8 @@ export class Model {
   /** Ends a reservation for one of a later turn, as if it had never been. The returned function undoes that. */
   private withdraw(account: Account, entry: Entry): () => void {
     const passed = this.pass(account, entry)
-    this.correct(account, entry, 0)
-    this.returnRequest(account, entry)
+    this.correct(ownersOf(account, entry), entry, 0)
+    this.returnRequest(ownersOf(account, entry), entry)
     const { posted } = entry
     entry.state = 'cancelled'
     entry.posted = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
@@ -569,16 +565,41 @@ export class Model {
     }
   }
 
-  private returnRequest(account: Account, entry: Entry): void {
-    for (const owner of ownersOf(account, entry)) {
+  /** The entry leaves its counters, and counts in those of an account, whose rates it does not use. */
+  private recount({ account, admittedMs }: Admission, entry: Entry): void {
+    const left = ownersOf(account, entry).filter(isCounter)
+    this.correct(left, entry, 0)
+    this.returnRequest(left, entry)
+    const posted = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
+    const before = { ...entry, state: 'cancelled' as const, posted, charged: 0, usage: undefined, unclaimed: undefined }
+    const [owners, counters] = [[...entry.windows].slice(0, 2), [...entry.windows].slice(2)]
+    this.entries.push({ ...before, windows: new Map(counters) })
+    this.pass(account)
+    const own = this.boundWindows(ownersOf(account).filter(isCounter), admittedMs)
+    entry.windows = new Map([...owners, ...own])
+    entry.moments = new Map([...entry.moments].slice(0, 2))
+  }
+
+  /** The windows of owners at a time, none of which is later than their own. */
+  private boundWindows(owners: readonly Owner[], ms: number) {
+    const admission = windowsAt(ms)
+    return owners.map((owner) => {
+      const { windows } = this.scope(owner)
+      const each = BUDGETS.map((budget) => [budget, Math.min(admission[budget], windows[budget])] as const)
+      return [owner.name, Object.fromEntries(each) as Windows] as const
+    })
+  }
+
+  private returnRequest(owners: readonly Owner[], entry: Entry): void {
+    for (const owner of owners) {
       const [scope, { requestsPerMinute }] = [this.scope(owner), owner.limits]
       const back = this.back(entry, 1, 0, scope.requests, entry.moments.get(owner.name)?.requests, requestsPerMinute)
       scope.requests = pour(scope.requests, -back, requestsPerMinute)
     }
   }
 
-  private correct(account: Account, entry: Entry, tokens: number): void {
-    for (const owner of ownersOf(account, entry)) {
+  private correct(owners: readonly Owner[], entry: Entry, tokens: number): void {
+    for (const owner of owners) {
       const [scope, { tokensPerMinute }] = [this.scope(owner), owner.limits]
       const moment = entry.moments.get(owner.name)?.tokens
       const back = this.back(entry, entry.tokens, tokens, scope.tokens, moment, tokensPerMinute)
@@ -646,6 +667,11 @@ function ownersOf(account: Account, entry?: Entry): readonly Owner[] {
   const known = new Map(counters.map((owner) => [owner.name, owner]))
   const counted = [...entry.windows.keys()].filter((name) => name.includes('\n'))
   return [...own, ...counted.map((name) => known.get(name) ?? { name, limits: {}, of: { scope: 'budget' as const } })]
+}
+
+function countsIn(account: Account, entry: Entry): boolean {
+  const [own, counted] = [ownersOf(account), ownersOf(account, entry)]
+  return own.length === counted.length && own.every(({ name }, i) => name === counted[i]?.name)
 }
 
 function spentOf(entry: Entry): bigint {

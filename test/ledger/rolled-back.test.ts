@@ -131,6 +131,46 @@ describe('a crash without an append-only file', () => {
     expect((await spentOf(server, account)).spent).toBe(375)
   })
 
+  test('a request that went on to another model after the snapshot is charged to its budgets alone', async () => {
+    await using server = await RedisServer.start()
+    const at = directory()
+    const ledger = await ledgerOn(server.socket, at)
+    const limits = spend({ day: 1000, total: 1000 })
+    const [dear, cheap, person] = ['dear', 'cheap', 'person'].map((name) => ({ name, value: '', limits }))
+    if (dear === undefined || cheap === undefined || person === undefined) throw new Error('Three budgets are needed.')
+    const base = { ...accountOf(), timeZone: 'Asia/Kolkata' }
+    const [first, second] = [
+      { ...base, budgets: [dear, person] },
+      { ...base, budgets: [cheap, person] },
+    ]
+    const goneOn = async (cost: number) => {
+      const hold = holdOf(50)
+      const reservation = await ledger.reserve(first, hold)
+      return async () => {
+        const moved = await ledger.reserve(second, { ...hold, turn: 1 }, reservation)
+        await ledger.settle(moved, chargeOf(cost))
+      }
+    }
+    const [old, recent] = [await goneOn(40), await goneOn(3)]
+    const saved = await snapshot(server)
+    await old()
+    await grownOld(ledger, at)
+    await recent()
+    await until(() => ledger.health().pending === 0)
+    await setBack(server, saved)
+    await until(() => ledger.health().ready)
+    await serve(ledger, base, 0)
+    await until(() => ledger.health().pending === 0)
+    const client = server.client()
+    const { budgets = [] } = await new RedisStore(client, client).figures({ ...base, budgets: [dear, cheap, person] })
+    client.disconnect()
+    expect(budgets.map(({ usage: { day, total, live } }) => [day.spent, total.spent, total.held, live])).toEqual([
+      [0, 0, 0, 0],
+      [43, 43, 0, 0],
+      [43, 43, 0, 0],
+    ])
+  })
+
   test('a counter is restored once, however its requests were charged before', async () => {
     await using server = await RedisServer.start()
     const at = directory()

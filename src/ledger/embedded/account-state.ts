@@ -39,8 +39,7 @@ export function stateOfRequest(
   now: number,
 ): AccountState {
   const { budgets = [], timeZone = 'UTC' } = account
-  const isSame = budgets.length === counted.length && budgets.every((one, i) => scopeName(one) === counted[i])
-  if (isSame) return accountState(account, pair, counters, now)
+  if (countsIn(account, counted)) return accountState(account, pair, counters, now)
   const zoned = account.budgets && windowsIn(timeZone, now)
   const amounts = counted.map((key) => {
     const budget = budgets.find((one) => scopeName(one) === key)
@@ -52,6 +51,11 @@ export function stateOfRequest(
     budgets: undefined,
     zoned,
   }
+}
+
+/** Whether the counters of an account are these. */
+export function countsIn({ budgets = [] }: Account, counted: readonly string[]): boolean {
+  return budgets.length === counted.length && budgets.every((one, i) => scopeName(one) === counted[i])
 }
 
 /** Advances all scopes of an account to a time. */

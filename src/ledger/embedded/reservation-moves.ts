@@ -79,7 +79,7 @@ function useAll(scopes: Scopes, amounts: AllAmounts, unit: LimitUnit, taken: num
  * `spent` reached a threshold.
  */
 export function move(
-  reservation: ReservationState,
+  reservation: Pick<ReservationState, 'windows'>,
   scopes: Scopes,
   unit: LimitUnit,
   spent: number,

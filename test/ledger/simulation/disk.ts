@@ -213,10 +213,9 @@ export class SimulatedLog implements NodeLog {
     for (const id of absorb) this.absorb(id)
     disk.epoch = epoch
     disk.isComplete = false
-    const isOpen = (id: string) => found.reservations.get(id)?.isOpen === true
     const counters = found.counters ?? NO_COUNTERS_FOUND
     const resends = resend.flatMap((id) => disk.stored.get(id)?.settlement ?? [])
-    const spends = lackingSpend([...disk.counters.values()], counters, resends, isOpen, this.world.nowMs)
+    const spends = lackingSpend([...disk.counters.values()], counters, resends, this.world.nowMs)
     disk.given = [...rows, ...spends]
     return disk.given
   }

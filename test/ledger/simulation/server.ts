@@ -111,9 +111,8 @@ export class Server {
     const record = this.nodes.get(from.node)
     if (this.epoch.get('') !== from.epoch || record?.epoch !== from.epoch || record.given === 0)
       throw new DataLossError(account.organization)
-    const held = this.reservations.get(admission.id)
     const reply = this.store.settle(admission, charge, options)
-    if (reply === 'settled') this.countSpend(from.node, { ...admission, charge, heldMicroUsd: 0 }, held?.counters)
+    if (reply === 'settled') this.countSpend(from.node, { ...admission, charge, heldMicroUsd: 0 })
     const usage = usageOf(charge)
     if (reply === 'settled' && usage !== undefined)
       this.count(from.node, { day: dayOf(admittedMs), ...account, series: seriesOf(charge), ...usage })
@@ -198,15 +197,9 @@ export class Server {
     return given
   }
 
-  /** Of a reservation, the counters that it was admitted to; of an unknown one, those of the account. */
-  private countSpend(node: string, settlement: Settlement, held: readonly string[] | undefined): void {
-    const { account } = settlement
-    const counters = held?.map((key) => counterOf(key.slice(1)))
-    const budgets = counters?.map((counter) => ({ ...counter, limits: TOTAL })) ?? account.budgets
-    if (budgets?.length === 0) return
-    for (const spend of spendOf({ ...settlement, account: { ...account, budgets } }, this.world.nowMs)) {
-      this.addPart(node, spend)
-    }
+  /** Adds what a settlement spends in its counters to what its node has spent. */
+  private countSpend(node: string, settlement: Settlement): void {
+    for (const spend of spendOf(settlement, this.world.nowMs)) this.addPart(node, spend)
   }
 
   private addPart(node: string, spend: CounterSpend): void {

@@ -4,7 +4,7 @@
  * takes back reservations that only their callers remember.
  */
 
-import { byUnit, limitUnits } from '../../../core/limits.ts'
+import { byUnit, limitUnits, rateLimits } from '../../../core/limits.ts'
 import {
   type Account,
   type Admission,
@@ -33,10 +33,10 @@ import {
 } from '../../usage-figures.ts'
 import { seriesAt, seriesOf } from '../../usage-series.ts'
 import { budgetWindows, dayOf, windowsIn } from '../../window.ts'
-import { advanceAll } from '../account-state.ts'
+import { advanceAll, countsIn } from '../account-state.ts'
 import { MemoryStore } from '../memory-store.ts'
 import { begin, correctRates, free, grow, lostUsage, move, newReservation, type Scopes } from '../reservation-moves.ts'
-import type { ReservationState } from '../store-state.ts'
+import { NO_COUNTERS, type ReservationState } from '../store-state.ts'
 
 const NOTHING = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
 
@@ -47,7 +47,43 @@ export class FullStore extends MemoryStore {
   override settle(admission: Admission, charge: Charge, { isDirect = false }: SettleOptions = {}): SettleReply {
     const known = this.find(admission.account.organization, admission.id)
     if (known?.state === 'cancelled') return 'cancelled'
-    return known === undefined && isDirect ? this.charge(admission, charge) : super.settle(admission, charge)
+    if (known === undefined && isDirect) return this.charge(admission, charge)
+    // The journal may have had an earlier turn of the request when its owner died, which counts in other counters.
+    const isMoved = known !== undefined && !countsIn(admission.account, known.counters)
+    if (!isMoved || known.state === 'settled') return super.settle(admission, charge)
+    checkEstimate(charge)
+    this.leaveCounters(admission.account, known)
+    const outcome = super.settle(admission, charge)
+    this.chargeCounters(admission, charge)
+    return outcome
+  }
+
+  /** Releases all that a reservation has of its counters, in which it counts no more. */
+  private leaveCounters(account: Account, known: ReservationState): void {
+    const now = this.clock.now()
+    const state = this.stateOf(account, now, known)
+    advanceAll(state, now)
+    const [scopes, limits] = [state.scopes.slice(2), state.limits.slice(2)]
+    const places = 2 * rateLimits.length
+    const left = { ...known, windows: known.windows.slice(2), idled: known.idled.slice(places) }
+    const nothing = byUnit(() => 0)
+    free(left, scopes, nothing, limits)
+    correctRates(left, scopes, limits, nothing, now)
+    this.changed(state)
+    const [windows, idled] = [known.windows.slice(0, 2), known.idled.slice(0, places)]
+    Object.assign(known, { counters: NO_COUNTERS, windows, idled })
+  }
+
+  /** Charges the counters of a request that holds nothing in them. */
+  private chargeCounters({ account, admittedMs }: Admission, charge: Charge): void {
+    const now = this.clock.now()
+    const state = this.stateOf(account, now)
+    advanceAll(state, now)
+    const [scopes, limits] = [state.scopes.slice(2), state.limits.slice(2)]
+    const windows = windowsAt(state.scopes, account, admittedMs).slice(2)
+    const used = usedOf(charge, 1)
+    for (const unit of limitUnits) move({ windows }, scopes, unit, used[unit], 0, limits)
+    this.changed(state)
   }
 
   /** Frees what is held; what was posted stays spent. An unknown id is barred from being reserved later. */

@@ -226,9 +226,6 @@ local function begin_hold(id, reservation)
   change_counters(scopes)
 end
 
-local NOTHING = {}
-for unit = 1, UNITS do NOTHING[unit] = 0 end
-
 local function restore_list(list, copy)
   for i = 1, #copy do list[i] = copy[i] end
 end

@@ -6,8 +6,8 @@
 -- keys: scopes reservations deadlines audit usage nodes crossings counters ends
 -- arguments: witness direct epoch node shared accounts requests
 -- `shared`, `accounts` and `requests` are JSON, the first two as for `reserve`. A request: id, number of its account,
--- time of its admission, series, the columns of its charge, amounts of further units, and if direct is 1 and its
--- account has counters, their windows at its admission.
+-- time of its admission, series, the columns of its charge, amounts of further units, and if the windows of its
+-- account's counters were others at its admission, those.
 --
 -- The reply is one text with spaces between its words: an outcome for each request, or `emptied` for all.
 -- outcomes:
@@ -40,10 +40,20 @@ for i = 1, #requests do
   if has_counters then held_ids[#held_ids + 1] = ids[i] end
 end
 local holds, dropped = load_holds(held_ids), {}
-local function end_hold_of(request)
+local function end_hold_of(request, used)
   local hold = holds[request.id]
   holds[request.id], dropped[#dropped + 1] = nil, request.id
-  return end_hold(hold, request.used, request.account), hold[2]
+  return end_hold(hold, used, request.account), hold[2]
+end
+
+-- Whether a reservation counts in the counters of its account. If not, Redis was set back to an earlier turn of the
+-- request.
+local function counts_in(hold, account)
+  local names, owners = account.scopes.names or {}, hold and hold[2] or {}
+  for i = 1, max(#names, #owners) do
+    if not owners[i] or owners[i][1] ~= names[i] then return false end
+  end
+  return true
 end
 
 -- Lists of figures that this call changes, by field, and what it adds to the audit trail.
@@ -54,7 +64,7 @@ local function note(lists, hash, field, sign, figures)
   add_to(totals, sign, figures)
 end
 
--- The counters of a request without a reservation, in the windows of its admission, no later than their own.
+-- The counters of a request without a hold in them, in the windows of its admission, no later than their own.
 local function admitted_owners(scopes, windows)
   local owners = {}
   for s = 3, #scopes do
@@ -80,6 +90,18 @@ local function note_charged(scopes, owners, amounts)
   end
 end
 
+-- Charges the counters of a request that holds nothing in them. `noted`: what counts as charged for the node.
+local function charge_counters(request, amounts, noted)
+  local account = request.account
+  local scopes, limits = account.scopes, account.limits
+  if not scopes.names then return end
+  advance_counters(scopes, limits, account)
+  local owners = admitted_owners(scopes, request.windows or account.windows[1])
+  note_charged(scopes, owners, noted)
+  for _, unit in ipairs(BUDGET_UNITS) do move(nil, scopes, unit, amounts[unit], 0, limits, owners) end
+  change_counters(scopes)
+end
+
 local function settle(request)
   local id, admitted, charge, used, series = request.id, request.admitted, request.charge, request.used, request.series
   local key, limits, scopes = request.account.key, request.account.limits, request.account.scopes
@@ -88,7 +110,7 @@ local function settle(request)
   local hold = holds[id]
   if reservation and reservation[STATE] == IS_SETTLED then
     -- A gateway of an earlier version has settled it, and knows no holds.
-    if hold then end_hold_of(request) end
+    if hold then end_hold_of(request, used) end
     return { 'already_settled' }
   end
   if reservation and reservation[STATE] == IS_CANCELLED then return { 'cancelled' } end
@@ -103,8 +125,11 @@ local function settle(request)
     end
     free(reservation, scopes, used, limits)
     correct(reservation, scopes, limits, used)
-    if hold then
-      local own, owners = end_hold_of(request)
+    if not counts_in(hold, request.account) then
+      if hold then end_hold_of(request, NOTHING) end
+      charge_counters(request, used, used)
+    elseif hold then
+      local own, owners = end_hold_of(request, used)
       note_charged(own, owners, used)
     end
   else
@@ -114,19 +139,13 @@ local function settle(request)
     for s = 1, 2 do
       for b = 1, OWN_BUDGETS do bound[ADMISSION[s][b]] = min(scopes[s][WINDOW[b]], windows[PERIOD[b]]) end
     end
-    if request.windows then advance_counters(scopes, limits, request.account) end
-    local owners = scopes.names and request.windows and admitted_owners(scopes, request.windows)
-    if owners then note_charged(scopes, owners, used) end
+    local noted = { unpack(used) }
     if charge.model ~= '' then
       claimed = claim(admitted, key, figures_of(charge))
       used[MICRO_USD] = used[MICRO_USD] - claimed[COST_FIGURE]
     end
-    for i = 1, #BUDGET_UNITS do
-      local unit = BUDGET_UNITS[i]
-      move(bound, scopes, unit, used[unit], 0, limits)
-      if owners then move(bound, scopes, unit, used[unit], 0, limits, owners) end
-    end
-    if owners then change_counters(scopes) end
+    for _, unit in ipairs(BUDGET_UNITS) do move(bound, scopes, unit, used[unit], 0, limits) end
+    charge_counters(request, used, noted)
   end
   reservations[id], changed[key] = ended(IS_SETTLED), scopes
 

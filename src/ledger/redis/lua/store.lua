@@ -301,6 +301,8 @@ local function amounts_of(reservation, amount_of)
   return amounts
 end
 
+local NOTHING = amounts_of(nil, function() return 0 end)
+
 -- Corrects the rates from what was reserved to what was used. The unused part is returned in full if the bucket never
 -- ran empty since the admission: all that drained was charged to some request. If it ran empty, only the part of the
 -- charge that cannot have drained yet is returned, because capacity that passed unused must not be granted later. Use

@@ -223,13 +223,13 @@ export class EpochRows {
     organization: string,
     { resend }: Plan,
     logged: readonly Kept[],
-    { counters = NO_COUNTERS_FOUND, reservations }: FoundOfNode,
+    { counters = NO_COUNTERS_FOUND }: FoundOfNode,
   ): readonly CounterSpend[] {
     const sums = this.counters.of(organization)
     if (sums.length === 0) return []
     const ids = new Set(resend)
     const resent = logged.flatMap(({ id, settlement }) => (ids.has(id) ? [settlement] : []))
-    return lackingSpend(sums, counters, resent, (id) => reservations.get(id)?.isOpen === true, this.now())
+    return lackingSpend(sums, counters, resent, this.now())
   }
 
   /** Notes that everything was given back. */

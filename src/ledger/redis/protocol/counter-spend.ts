@@ -81,20 +81,16 @@ export function addSpend(sum: CounterSpend, added: CounterSpend): CounterSpend {
   }
 }
 
-/**
- * What Redis lacks of a node's sums, without what the settlements that are resent one by one will charge. `isOpen`:
- * whether Redis has an open reservation with an id.
- */
+/** What Redis lacks of a node's sums, without what the settlements that are resent one by one will charge. */
 export function lackingSpend(
   sums: readonly CounterSpend[],
   { parts, holds }: FoundCounters,
   resent: readonly Settlement[],
-  isOpen: (id: string) => boolean,
   nowMs: number,
 ): readonly CounterSpend[] {
   const charged = new Map<string, SpentInWindows[]>()
   for (const settlement of resent) {
-    for (const [counter, windows] of countersOf(settlement, holds, isOpen)) {
+    for (const [counter, windows] of countersOf(settlement, holds)) {
       charged.getOrInsert(counter, []).push({ windows, spent: spentOf(settlement) })
     }
   }
@@ -116,16 +112,18 @@ export function lackingSpend(
   })
 }
 
-/** The counters that a settlement will be charged to, and the windows of each. */
+/**
+ * The counters that a settlement will be charged to, and the windows of each: those of its account. Redis may have been
+ * set back to an earlier turn of the request, which counts in others: the settlement releases it there.
+ */
 function countersOf(
   { id, account, admittedMs }: Settlement,
   holds: FoundCounters['holds'],
-  isOpen: (id: string) => boolean,
 ): ReadonlyMap<string, readonly number[]> {
+  const { budgets = [], timeZone = 'UTC' } = account
+  const names = budgets.map(counterName)
   const hold = holds.get(id)
-  if (hold !== undefined) return hold
-  // Of a reservation that counts in no counter, none is charged.
-  if (account.budgets === undefined || isOpen(id)) return new Map()
-  const { windows } = windowsIn(account.timeZone ?? 'UTC', admittedMs)
-  return new Map(account.budgets.map((counter) => [counterName(counter), windows]))
+  if (hold !== undefined && Bun.deepEquals([...hold.keys()], names)) return hold
+  const { windows } = windowsIn(timeZone, admittedMs)
+  return new Map(names.map((counter) => [counter, windows]))
 }

@@ -110,8 +110,10 @@ export class SettleBatches {
         const used = usedOf(charge, 1)
         for (const unit of furtherUnits) values.push(used[unit])
       }
-      if (isDirect && account.budgets !== undefined) {
-        values.push(windowsIn(account.timeZone ?? 'UTC', admittedMs).windows)
+      if (account.budgets !== undefined) {
+        const { timeZone = 'UTC' } = account
+        const { windows } = windowsIn(timeZone, admittedMs)
+        if (windows !== windowsIn(timeZone, witness).windows) values.push(windows)
       }
       requests.push(values)
     }
