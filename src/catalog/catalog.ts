@@ -293,12 +293,7 @@ const budgetsOfKeys = new WeakMap<Key, readonly BudgetConfig[]>()
 export function budgetsOfKey(key: Key): readonly BudgetConfig[] {
   const { budgets } = key.organization
   if (budgets === undefined) return NO_BUDGETS
-  let own = budgetsOfKeys.get(key)
-  if (own === undefined) {
-    own = budgets.filter((budget) => matchesKey(budget, key.id))
-    budgetsOfKeys.set(key, own)
-  }
-  return own
+  return budgetsOfKeys.getOrInsertComputed(key, () => budgets.filter((budget) => matchesKey(budget, key.id)))
 }
 
 export function kindOf(model: Model): ModelKind {

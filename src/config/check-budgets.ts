@@ -1,6 +1,6 @@
 /** Checks of budgets beyond the schema: names, what they refer to, and how many of them may apply to one request. */
 
-import { BUDGETS_MAX, matchesKey, matchesModel } from '../core/budget-config.ts'
+import { BUDGETS_MAX, type BudgetConfig, matchesKey, matchesModel } from '../core/budget-config.ts'
 import { spendLimits } from '../core/limits.ts'
 import type { Check } from './check-context.ts'
 import { tagNameOf } from './check-tags.ts'
@@ -57,13 +57,7 @@ function checkTag({ completed, problems, shown }: Check, name: string, path: Pat
 }
 
 /** A budget whose match can be compared. */
-interface Sound {
-  readonly match: {
-    readonly keys?: readonly string[] | undefined
-    readonly models?: readonly string[] | undefined
-    readonly tags?: Readonly<Record<string, readonly string[]>> | undefined
-  }
-}
+type Sound = Pick<BudgetConfig, 'match'>
 
 function checkCount({ file, problems }: Check, organization: Organization, path: Path): void {
   const budgets = (organization.budgets ?? []).flatMap((budget) => (budget === undefined ? [] : [soundOf(budget)]))

@@ -20,12 +20,8 @@ type Decoding = Pick<Provider, 'framer' | 'decoder'>
 const shapesByAdapter = new WeakMap<Decoding, Shapes>()
 
 function shapesOf(provider: Decoding): Shapes {
-  let shapes = shapesByAdapter.get(provider)
-  if (shapes === undefined) {
-    shapes = new Shapes((event, chunk) => provider.decoder().read(event, chunk))
-    shapesByAdapter.set(provider, shapes)
-  }
-  return shapes
+  const make = () => new Shapes((event, chunk) => provider.decoder().read(event, chunk))
+  return shapesByAdapter.getOrInsertComputed(provider, make)
 }
 
 export class DecodeStream implements SpliceSink {

@@ -48,12 +48,7 @@ export class TagCounts {
     const day = Math.floor((this.options.now ?? Date.now)() / DAY_MS)
     if (day !== this.day) this.counted.clear()
     this.day = day
-    let counted = this.counted.get(organization)
-    if (counted === undefined) {
-      counted = { combinations: new Set(), isLimited: false }
-      this.counted.set(organization, counted)
-    }
-    return counted
+    return this.counted.getOrInsertComputed(organization, () => ({ combinations: new Set(), isLimited: false }))
   }
 }
 

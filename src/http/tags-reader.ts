@@ -92,12 +92,7 @@ export class TagsReader {
 
   private ofKey(key: Key): ReadTags {
     if (key.tags === undefined && key.fixedTags === undefined) return NONE
-    let texts = this.ofKeys.get(key)
-    if (texts === undefined) {
-      texts = this.textsOf(this.sound(key.tags), key)
-      this.ofKeys.set(key, texts)
-    }
-    return texts
+    return this.ofKeys.getOrInsertComputed(key, () => this.textsOf(this.sound(key.tags), key))
   }
 
   private textsOf(tags: Map<string, string>, { fixedTags }: Key): ReadTags {

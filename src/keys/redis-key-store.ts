@@ -7,6 +7,7 @@ import type { RedisConfig } from '../core/redis-config.ts'
 import { readSettled } from '../redis/agreed-master.ts'
 import { connect, type RedisClient } from '../redis/connect.ts'
 import { connectOnce } from '../redis/connect-once.ts'
+import { readHash } from '../redis/hash-pages.ts'
 import { accessProblem, commandProblem, isPermanent, RedisUnfitError } from '../redis/redis-errors.ts'
 import {
   ADMIN_ENTRIES_A_PAGE,
@@ -118,16 +119,7 @@ class RedisKeyBackend implements KeyBackend, AdminAudit {
   }
 
   organizationIds(): Promise<readonly string[]> {
-    return this.withRetry(async () => {
-      const ids = new Set<string>()
-      let cursor = '0'
-      do {
-        const [next, words] = await this.client.hscan(ORGANIZATIONS, cursor, 'COUNT', KEYS_A_PAGE)
-        for (const [i, word] of words.entries()) if (i % 2 === 0) ids.add(word)
-        cursor = next
-      } while (cursor !== '0')
-      return [...ids]
-    })
+    return this.withRetry(async () => [...(await readHash(this.client, ORGANIZATIONS)).keys()])
   }
 
   page(cursor: string | undefined): Promise<KeyPage> {

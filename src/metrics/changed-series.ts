@@ -66,22 +66,14 @@ export class ChangedSeries {
 
   /** The series with these labels, made at its first use. */
   counter(name: CounterName, labels: LabelValues): Counter {
-    let series = this.counters.get(name)
-    if (series === undefined) {
-      series = new SeriesTable((its) => new Counter(name, its, this.changedCounters))
-      this.counters.set(name, series)
-    }
-    return series.at(labels)
+    const make = () => new SeriesTable((its) => new Counter(name, its, this.changedCounters))
+    return this.counters.getOrInsertComputed(name, make).at(labels)
   }
 
   /** As `counter`. */
   histogram(name: HistogramName, labels: LabelValues): Histogram {
-    let series = this.histograms.get(name)
-    if (series === undefined) {
-      series = new SeriesTable((its) => new Histogram(name, its, this.changedHistograms))
-      this.histograms.set(name, series)
-    }
-    return series.at(labels)
+    const make = () => new SeriesTable((its) => new Histogram(name, its, this.changedHistograms))
+    return this.histograms.getOrInsertComputed(name, make).at(labels)
   }
 
   /** What was counted since the last call, which then counts as posted. */

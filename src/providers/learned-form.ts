@@ -41,11 +41,7 @@ export function keepForms(endpoint: Endpoint, store: FormStore, entryOf: (model:
 }
 
 function placeOf(endpoint: Endpoint): FormPlace {
-  const known = places.get(endpoint)
-  if (known !== undefined) return known
-  const own = { store: new FormStore(), entryOf: () => endpoint.name }
-  places.set(endpoint, own)
-  return own
+  return places.getOrInsertComputed(endpoint, () => ({ store: new FormStore(), entryOf: () => endpoint.name }))
 }
 
 /** Models of one endpoint: with a pattern, callers choose their names. */

@@ -7,8 +7,8 @@ import type { OwnFields } from '../core/own-fields.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Provider, Target } from './provider.ts'
 
-/** A request for a provider of another API, and which fields of it that provider does not get. */
-interface TakenRequest {
+/** A request for a provider, and which fields of it that provider does not get. */
+export interface TakenRequest {
   readonly request: ChatRequest
   readonly leftOut: readonly string[]
 }

@@ -8,21 +8,15 @@ import { countNames, type JsonMember } from '../../wire/members.ts'
 import { type FormPart, formText } from '../../wire/multipart.ts'
 import { checkImageUrl, type ImageUrls, isAddress } from '../image-url.ts'
 import { invalid } from '../invalid-field.ts'
-import type { RequestLimits } from '../request-limits.ts'
+import type { MediaRules } from '../read-media.ts'
 
 /** Fields that the model reads as text: URLs in them are not fetched. */
 const WORDS: ReadonlySet<string> = new Set(['prompt', 'user'])
 /** The name or the path of a field that refers to an uploaded file by its id. */
 const FILE_ID = /(?:^|[[.])file_ids?\]?(?:\[\d*\])?$/
 
-/** Which URLs one request may hold, and how many. */
-interface Rules {
-  readonly imageUrls: ImageUrls
-  readonly limits: RequestLimits
-}
-
 /** Checks one member of a JSON body. Throws `CallerError` with the path of the invalid field. */
-export function checkMember({ name, bytes }: JsonMember, value: JsonValue | undefined, rules: Rules): void {
+export function checkMember({ name, bytes }: JsonMember, value: JsonValue | undefined, rules: MediaRules): void {
   if (value === undefined || WORDS.has(name)) return
   // Of two members with the same name we read the last, but the provider, which gets both, may read the first.
   if (countNames(bytes) !== 1 + namesIn(value)) throw invalid(name, 'holds an object with a name that comes twice')
@@ -35,7 +29,7 @@ function namesIn(value: JsonValue): number {
   return Object.values(value).reduce<number>((sum, each) => sum + 1 + (each === undefined ? 0 : namesIn(each)), 0)
 }
 
-function check(value: JsonValue, path: string, rules: Rules): void {
+function check(value: JsonValue, path: string, rules: MediaRules): void {
   if (typeof value === 'string') {
     if (FILE_ID.test(path)) throw byId(path)
     if (!isAddress(value)) return

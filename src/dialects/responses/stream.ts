@@ -120,12 +120,9 @@ export class ResponsesEncoder implements TurnEncoder {
       return deltas
     }
     this.lines.countChars(joined)
-    let before = ''
-    let { message } = this
-    if (message === undefined) {
-      message = this.openMessage()
-      before = this.messageAdded(message)
-    }
+    const isNew = this.message === undefined
+    const message = this.message ?? this.openMessage()
+    const before = isNew ? this.messageAdded(message) : ''
     message.inside.add(joined)
     const { middle } = message
     const pieces = new Array<string>(4 * insides.length + 1)
@@ -200,12 +197,9 @@ export class ResponsesEncoder implements TurnEncoder {
   private textDelta(inside: string): string {
     if (inside === '') return ''
     this.lines.countChars(inside)
-    let before = ''
-    let { message } = this
-    if (message === undefined) {
-      message = this.openMessage()
-      before = this.messageAdded(message)
-    }
+    const isNew = this.message === undefined
+    const message = this.message ?? this.openMessage()
+    const before = isNew ? this.messageAdded(message) : ''
     message.inside.add(inside)
     return before + deltaOpening(this.lines.sequence++) + message.middle + inside + TEXT_DELTA_END
   }

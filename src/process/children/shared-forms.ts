@@ -16,6 +16,7 @@ import {
   withEvidence,
 } from '../../providers/form-store.ts'
 import type { RedisClient } from '../../redis/connect.ts'
+import { readHash } from '../../redis/hash-pages.ts'
 import { PolledRedis } from '../../redis/polled-redis.ts'
 
 const FORMS = 'weir:{learned}:forms'
@@ -25,7 +26,6 @@ const VERSION = 'weir:{learned}:version'
 const LOOK_MS = 1000
 /** Forms of several configurations; the oldest are deleted first. */
 const STORED_MAX = 4 * FORMS_MAX
-const SCAN_COUNT = 500
 
 interface SharedFormsOptions {
   /** Whether a form is about a target of this node's configuration. */
@@ -111,13 +111,7 @@ export class SharedForms extends PolledRedis {
   }
 
   private async scan(client: RedisClient): Promise<readonly LearnedForm[]> {
-    const texts = new Map<string, string>()
-    let cursor = '0'
-    do {
-      const [next, fields] = await client.hscan(FORMS, cursor, 'COUNT', SCAN_COUNT)
-      for (let at = 0; at + 1 < fields.length; at += 2) texts.set(fields[at] ?? '', fields[at + 1] ?? '')
-      cursor = next
-    } while (cursor !== '0')
+    const texts = await readHash(client, FORMS)
     return [...texts.values()].flatMap((text) => parseForm(parseObject(text)) ?? [])
   }
 

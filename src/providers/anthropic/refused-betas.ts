@@ -10,6 +10,7 @@ import type { ProviderError } from '../../core/provider-error.ts'
 import type { Kept } from '../form-store.ts'
 import { type FormLearning, type Lesson, learn, occurrences, rejecting, type TargetForms } from '../learned-form.ts'
 import type { Acceptance, Learned, Rejection, Target } from '../provider.ts'
+import type { TakenRequest } from '../taken-request.ts'
 
 /** What a target refuses, as it has taught it: betas, and members of the body. */
 export interface BetaForm {
@@ -86,14 +87,8 @@ function suspected(group: readonly string[]): readonly string[] {
   return group.length > 1 ? group.slice(0, -1) : group
 }
 
-interface KeptOwn {
-  readonly request: ChatRequest
-  /** What of the caller's fields was left out. */
-  readonly leftOut: readonly string[]
-}
-
 /** The request without what the target refuses of betas. */
-export function withoutRefused(request: ChatRequest, form: BetaForm): KeptOwn {
+export function withoutRefused(request: ChatRequest, form: BetaForm): TakenRequest {
   const { own } = request
   if (own === undefined) return { request, leftOut: [] }
   const refused = refusedBy(form)

@@ -32,11 +32,8 @@ export class SettlementsInFlight {
   /** A settlement begins; it is in flight until `end`. Returns the limit of its organisation. */
   begin(settlement: SettlementInFlight): ConcurrencyLimit {
     const { organization } = settlement
-    let known = this.organizations.get(organization)
-    if (known === undefined) {
-      known = { settlements: new MemberList(), limit: new ConcurrencyLimit(IN_FLIGHT_MIN) }
-      this.organizations.set(organization, known)
-    }
+    const make = () => ({ settlements: new MemberList(), limit: new ConcurrencyLimit(IN_FLIGHT_MIN) })
+    const known: OfOrganization = this.organizations.getOrInsertComputed(organization, make)
     known.settlements.add(settlement)
     return known.limit
   }

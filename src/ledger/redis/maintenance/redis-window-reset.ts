@@ -3,13 +3,12 @@
 import type { RedisConfig } from '../../../core/redis-config.ts'
 import type { RedisClient } from '../../../redis/connect.ts'
 import { connectOnce } from '../../../redis/connect-once.ts'
+import { readHash } from '../../../redis/hash-pages.ts'
 import type { UsageRow } from '../../usage-log.ts'
 import { spentNow, type WindowReset, WindowResetError } from '../../window-reset.ts'
 import { checkDataVersion } from '../store/data-version.ts'
 import { redisKey } from '../store/redis-keys.ts'
 import { RedisStore } from '../store/redis-store.ts'
-
-const SCANNED_A_CALL = 500
 
 export class RedisWindowReset implements WindowReset {
   private constructor(
@@ -47,15 +46,8 @@ export class RedisWindowReset implements WindowReset {
   }
 
   /** The keys that have figures. */
-  private async keys(organization: string): Promise<ReadonlySet<string>> {
-    const keys = new Set<string>()
-    let cursor = '0'
-    do {
-      const name = redisKey(organization, 'scopes')
-      const [next, words] = await this.client.hscan(name, cursor, 'MATCH', 'k*', 'COUNT', SCANNED_A_CALL)
-      cursor = next
-      for (let i = 0; i < words.length; i += 2) keys.add((words[i] ?? '').slice(1))
-    } while (cursor !== '0')
-    return keys
+  private async keys(organization: string): Promise<readonly string[]> {
+    const found = await readHash(this.client, redisKey(organization, 'scopes'), 'k*')
+    return Array.from(found.keys(), (field) => field.slice(1))
   }
 }

@@ -5,6 +5,7 @@
  */
 
 import type { RedisClient } from '../../../redis/connect.ts'
+import { hashPages } from '../../../redis/hash-pages.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
 import type { UsagePlace } from '../../usage-log.ts'
 import { seriesOfDay } from '../../usage-series.ts'
@@ -12,7 +13,6 @@ import { foldedDay, HOUR_DAYS_KEPT, NODE_DAYS_KEPT } from '../../window.ts'
 import { ORGANIZATIONS_KEY, redisKey, SEEN_KEY } from '../store/redis-keys.ts'
 import type { RedisStore } from '../store/redis-store.ts'
 
-const SCANNED_A_CALL = 500
 const ABREAST = 32
 /** Places of absent nodes that are gathered, so that those of one node are few calls; about 10 MB. */
 const GATHERED_MAX = 50_000
@@ -44,14 +44,14 @@ export async function foldUsage(client: RedisClient, store: RedisStore, today: n
 
 async function absentNodes(client: RedisClient, today: number): Promise<ReadonlySet<string>> {
   const absent = new Set<string>()
-  for await (const seen of pages(client, SEEN_KEY)) {
+  for await (const seen of hashPages(client, SEEN_KEY)) {
     for (const [node, day] of seen) if (Number(day) < today - NODE_DAYS_KEPT) absent.add(node)
   }
   return absent
 }
 
 async function foldOrganization({ client, store, today }: Folding, organization: string): Promise<void> {
-  for await (const page of pages(client, redisKey(organization, 'usage'))) {
+  for await (const page of hashPages(client, redisKey(organization, 'usage'))) {
     const old = page.flatMap(([field]) => {
       const [day = '', key, series] = field.split('\0')
       if (key === undefined || series === undefined) return []
@@ -67,7 +67,7 @@ async function foldOrganization({ client, store, today }: Folding, organization:
 /** The same for the figures of each node, which have no hours. */
 async function foldNodes({ client, store, today, absent }: Folding, organization: string): Promise<void> {
   const gathered: PlaceOfNode[] = []
-  for await (const page of pages(client, redisKey(organization, 'nodes'))) {
+  for await (const page of hashPages(client, redisKey(organization, 'nodes'))) {
     const figures = page.flatMap(([field]) => {
       const [node = '', day = '', key, series] = field.split('\0')
       return key === undefined || series === undefined ? [] : [{ node, day: Number(day), key, series }]
@@ -87,16 +87,6 @@ async function sumUp(store: RedisStore, organization: string, places: readonly P
     return some.map((rows) => () => store.sumOfNode(organization, node, rows))
   })
   await inTurns(calls)
-}
-
-/** The fields of a hash with their values. */
-async function* pages(client: RedisClient, hash: string): AsyncGenerator<readonly (readonly [string, string])[]> {
-  let cursor = '0'
-  do {
-    const [next, words] = await client.hscan(hash, cursor, 'COUNT', SCANNED_A_CALL)
-    cursor = next
-    yield Array.from({ length: words.length / 2 }, (_, i) => [words[2 * i] ?? '', words[2 * i + 1] ?? ''] as const)
-  } while (cursor !== '0')
 }
 
 async function inTurns(calls: readonly (() => Promise<unknown>)[]): Promise<void> {

@@ -1,11 +1,11 @@
 /** Reads the spend that reached a threshold from the ledger in Redis, and deletes what a gateway has queued. */
 
 import type { RedisClient } from '../../../redis/connect.ts'
+import { readHash } from '../../../redis/hash-pages.ts'
 import { type CrossingReader, ofRecordName, ownerOfScope, type SpendCrossing } from '../../spend-crossing.ts'
 import { redisKey } from '../store/redis-keys.ts'
 import { RedisStore } from '../store/redis-store.ts'
 
-const SCANNED_A_CALL = 500
 /** Redis is blocked for the time of a call: with 100,000 crossings in one, for a second on a busy machine. */
 const TAKEN_A_CALL = 500
 /** Organisations that are read at the same time. */
@@ -53,18 +53,7 @@ export class RedisCrossingReader implements CrossingReader {
   async close(): Promise<void> {}
 
   private async readOne(organization: string): Promise<readonly Stored[]> {
-    const values = new Map<string, string>()
-    let cursor = '0'
-    do {
-      const [next, words] = await this.client.hscan(
-        redisKey(organization, 'crossings'),
-        cursor,
-        'COUNT',
-        SCANNED_A_CALL,
-      )
-      cursor = next
-      for (let i = 0; i + 1 < words.length; i += 2) values.set(words[i] ?? '', words[i + 1] ?? '')
-    } while (cursor !== '0')
+    const values = await readHash(this.client, redisKey(organization, 'crossings'))
     return [...values].flatMap(([field, value]) => storedOf(organization, field, value))
   }
 }

@@ -7,6 +7,7 @@ import type { RedisConfig } from '../../../core/redis-config.ts'
 import { requestTimeMs } from '../../../core/request-id.ts'
 import type { RedisClient } from '../../../redis/connect.ts'
 import { connectOnce } from '../../../redis/connect-once.ts'
+import { hashPages, readHash } from '../../../redis/hash-pages.ts'
 import { durabilityWarning } from '../../../redis/server-check.ts'
 import { type AuditRow, rowOfEntry } from '../../audit-columns.ts'
 import { type AuditLog, type AuditQuery, endsOf } from '../../audit-log.ts'
@@ -21,7 +22,8 @@ import { RedisStore } from '../store/redis-store.ts'
 
 type Client = RedisClient
 
-const SCANNED_A_CALL = 500
+/** Requests of the audit that one call reads. */
+const READ_A_CALL = 500
 /** How many organisations' streams are searched, or accounts read, at the same time. */
 const ASKED_AT_ONCE = 100
 
@@ -81,18 +83,12 @@ export class RedisUsageLog implements UsageLog {
   }
 
   private async scan(organization: string, query: UsageQuery): Promise<readonly UsageRow[]> {
-    // A scan may return a field twice; the later value is at least as new.
     const found = new Map<string, UsageRow>()
-    let cursor = '0'
-    do {
-      const [next, words] = await this.client.hscan(redisKey(organization, 'usage'), cursor, 'COUNT', SCANNED_A_CALL)
-      cursor = next
-      for (let i = 0; i + 1 < words.length; i += 2) {
-        const field = words[i] ?? ''
-        const row = usageRow(organization, field, words[i + 1] ?? '')
+    for await (const page of hashPages(this.client, redisKey(organization, 'usage')))
+      for (const [field, value] of page) {
+        const row = usageRow(organization, field, value)
         if (isAnyUsage(row) && isAsked(row, query)) found.set(field, row)
       }
-    } while (cursor !== '0')
     return [...found.values()]
   }
 }
@@ -170,7 +166,7 @@ export class RedisAuditLog implements AuditLog {
     // The ids of a stream's entries begin with Redis' clock.
     let start = String(sinceMs)
     for (;;) {
-      const entries = await this.client.xrange(name, start, untilMs - 1, 'COUNT', SCANNED_A_CALL)
+      const entries = await this.client.xrange(name, start, untilMs - 1, 'COUNT', READ_A_CALL)
       const last = entries.at(-1)
       if (last === undefined) return
       yield entries.flatMap(([at, words]) => rowOfEntry(organization, Number.parseInt(at, 10), words) ?? [])
@@ -218,15 +214,8 @@ export class RedisAccountUsageReader implements AccountUsageReader {
 
   private async countersOf(organization: string, which: 'all' | 'refused'): Promise<readonly string[]> {
     const prefix = COUNTER_FIELDS[which]
-    const found = new Set<string>()
-    let cursor = '0'
-    do {
-      const hash = redisKey(organization, 'counters')
-      const [next, words] = await this.client.hscan(hash, cursor, 'MATCH', `${prefix}*`, 'COUNT', SCANNED_A_CALL)
-      cursor = next
-      for (let i = 0; i < words.length; i += 2) found.add((words[i] ?? '').slice(prefix.length))
-    } while (cursor !== '0')
-    return [...found]
+    const found = await readHash(this.client, redisKey(organization, 'counters'), `${prefix}*`)
+    return Array.from(found.keys(), (field) => field.slice(prefix.length))
   }
 
   preview(account: Account, hold: Hold): Promise<ReserveReply> {
