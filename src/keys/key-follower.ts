@@ -4,6 +4,7 @@
  * again and restores those that were lost.
  */
 
+import { batchesOf } from '../core/batches.ts'
 import { HOUR_MS } from '../core/durations.ts'
 import { turn } from '../core/event-loop.ts'
 import { Pause } from '../core/pause.ts'
@@ -257,9 +258,8 @@ export class KeyFollower implements FollowedKeys {
   /** First of all: reading very many keys takes seconds, and keys of the configuration are accepted meanwhile. */
   private async readRevocations(): Promise<void> {
     const { ids } = this.revocations
-    for (let i = 0; i < ids.length; i += KEYS_A_PAGE) {
-      const texts = await this.backend.texts(ids.slice(i, i + KEYS_A_PAGE))
-      for (const text of texts) if (text !== undefined) this.adopt(text)
+    for (const some of batchesOf(ids, KEYS_A_PAGE)) {
+      for (const text of await this.backend.texts(some)) if (text !== undefined) this.adopt(text)
     }
   }
 
@@ -320,8 +320,8 @@ export class KeyFollower implements FollowedKeys {
   }
 
   private async write(replacements: readonly Replacement[]): Promise<void> {
-    for (let i = 0; i < replacements.length; i += WRITTEN_A_CALL) {
-      await this.backend.replace(replacements.slice(i, i + WRITTEN_A_CALL))
+    for (const some of batchesOf(replacements, WRITTEN_A_CALL)) {
+      await this.backend.replace(some)
       this.written += WRITTEN_A_CALL
       // Other machines write as much: the log must keep it until all have read it.
       await this.keepUp(this.written % CAUGHT_UP_AFTER === 0 ? 0 : CATCH_UP_MS)

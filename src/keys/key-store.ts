@@ -5,6 +5,7 @@
  */
 
 import { randomBytes } from 'node:crypto'
+import { batchesOf } from '../core/batches.ts'
 import { turn } from '../core/event-loop.ts'
 import { parseObject } from '../core/json.ts'
 import { KeyProblem } from '../core/key-problem.ts'
@@ -165,8 +166,8 @@ export class KeyStore {
   /** The keys with these ids, without those that do not exist. */
   async records(ids: readonly string[]): Promise<readonly KeyRecord[]> {
     const found: KeyRecord[] = []
-    for (let from = 0; from < ids.length; from += KEYS_A_PAGE) {
-      for (const text of await this.backend.texts(ids.slice(from, from + KEYS_A_PAGE))) {
+    for (const some of batchesOf(ids, KEYS_A_PAGE)) {
+      for (const text of await this.backend.texts(some)) {
         const record = text === undefined ? undefined : parseKeyRecord(text)
         if (record !== undefined) found.push(record)
       }
@@ -222,8 +223,7 @@ export class KeyStore {
   /** The records that revoke some of these keys of the configuration, by the id of the key. */
   async revocations(keys: readonly string[]): Promise<ReadonlyMap<string, KeyRecord>> {
     const found = new Map<string, KeyRecord>()
-    for (let i = 0; i < keys.length; i += KEYS_A_PAGE) {
-      const some = keys.slice(i, i + KEYS_A_PAGE)
+    for (const some of batchesOf(keys, KEYS_A_PAGE)) {
       const texts = await this.backend.texts(some.map(revocationId))
       for (const [at, key] of some.entries()) {
         const record = parseKeyRecord(texts[at] ?? '')
@@ -289,8 +289,7 @@ export class KeyStore {
     const changes = [...this.made.values()]
     const unaudited: AdminEntry[] = []
     let doubt: string | undefined
-    for (let i = 0; i < changes.length; i += KEYS_A_PAGE) {
-      const page = changes.slice(i, i + KEYS_A_PAGE)
+    for (const page of batchesOf(changes, KEYS_A_PAGE)) {
       const standing = await this.backend.standing(page)
       doubt ??= standing.doubt
       for (const [at, made] of page.entries()) {

@@ -3,6 +3,7 @@
  * fails stays in the outbox.
  */
 
+import { batchesOf } from '../../../core/batches.ts'
 import type { Later, LaterListener } from '../../../core/later.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
 import type { SettleOptions, SettleReply } from '../../reservation-store.ts'
@@ -142,8 +143,8 @@ export class SettlementSender {
     for (const { settlement, wasSent } of pending) if (!wasSent) this.outbox.sent(settlement.id)
     // Committed before it is sent: after a crash the outbox must show that Redis may have taken it.
     if (!this.outbox.commit()) return
-    for (let i = 0; i < pending.length; i += RESENT_AT_ONCE) {
-      await Promise.all(pending.slice(i, i + RESENT_AT_ONCE).map((one) => this.deliver(one)))
+    for (const some of batchesOf(pending, RESENT_AT_ONCE)) {
+      await Promise.all(some.map((one) => this.deliver(one)))
       if (!this.link.isReady) return
     }
   }

@@ -32,8 +32,8 @@ export class SettlementsInFlight {
   /** A settlement begins; it is in flight until `end`. Returns the limit of its organisation. */
   begin(settlement: SettlementInFlight): ConcurrencyLimit {
     const { organization } = settlement
-    const make = () => ({ settlements: new MemberList(), limit: new ConcurrencyLimit(IN_FLIGHT_MIN) })
-    const known: OfOrganization = this.organizations.getOrInsertComputed(organization, make)
+    const make = (): OfOrganization => ({ settlements: new MemberList(), limit: new ConcurrencyLimit(IN_FLIGHT_MIN) })
+    const known = this.organizations.getOrInsertComputed(organization, make)
     known.settlements.add(settlement)
     return known.limit
   }

@@ -3,6 +3,7 @@
  * 100,000 entries (`store.lua`); for 10,000 organisations that alone would allow 155 GB.
  */
 
+import { mapInBatches } from '../../../core/batches.ts'
 import { HOUR_MS } from '../../../core/durations.ts'
 import type { RedisClient } from '../../../redis/connect.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
@@ -15,7 +16,7 @@ const AUDIT_BYTES_MAX = 1024 * 1024 * 1024
 /** No entry with all of its tags, and no stream besides its entries, takes more: most are far from the limit. */
 const ENTRY_BYTES_MAX = 2000
 const STREAM_BYTES_MAX = 4000
-/** Streams that are read at once. */
+/** Keys that are read at once. */
 const AT_ONCE = 200
 
 interface Stream {
@@ -39,20 +40,20 @@ export class AuditRetention {
     const names = organizations.map((organization) => redisKey(organization, 'audit'))
     if (now - this.trimmedMs >= HOUR_MS) {
       // Redis deletes at most 10,000 entries in one call, so that no other call waits long.
-      await this.each(names, (name) => this.repeated(name, 'MINID', now - this.keepMs))
+      await readEach(names, (name) => this.repeated(name, 'MINID', now - this.keepMs))
       this.trimmedMs = now
     }
-    const counted = await this.each(names, async (name) => ({ name, entries: await this.client.xlen(name) }))
+    const counted = await readEach(names, async (name) => ({ name, entries: await this.client.xlen(name) }))
     const found = counted.filter(({ entries }) => entries > 0)
     const bytesAtMost = found.reduce((sum, { entries }) => sum + STREAM_BYTES_MAX + entries * ENTRY_BYTES_MAX, 0)
     if (bytesAtMost <= this.bytesMax) return
-    const streams = await this.each(found, (one) => this.measure(one))
+    const streams = await readEach(found, (one) => this.measure(one))
     const most = levelOf(
       streams.map(({ bytes }) => bytes),
       this.bytesMax,
     )
     const long = streams.filter(({ bytes }) => bytes > most)
-    await this.each(long, ({ name, entries, bytes }) =>
+    await readEach(long, ({ name, entries, bytes }) =>
       this.repeated(name, 'MAXLEN', Math.floor((entries * most) / bytes)),
     )
   }
@@ -64,19 +65,22 @@ export class AuditRetention {
   private async repeated(name: string, how: 'MINID' | 'MAXLEN', threshold: number): Promise<void> {
     while ((await this.client.call('XTRIM', name, how, '~', threshold)) !== 0);
   }
+}
 
-  private async each<T, R>(all: readonly T[], call: (one: T) => Promise<R>): Promise<readonly R[]> {
-    const results: R[] = []
-    for (let i = 0; i < all.length; i += AT_ONCE) {
-      for (const result of await Promise.allSettled(all.slice(i, i + AT_ONCE).map(call))) {
-        if (result.status === 'fulfilled') results.push(result.value)
-        // Other data are under the keys of that organisation, and its requests fail with an error; the others are
-        // trimmed.
-        else if (!isPermanent(result.reason)) throw result.reason
-      }
+/**
+ * What `call` resolves to for each, many at once. An organisation with other data under its keys is left out: its
+ * requests fail with an error.
+ */
+export async function readEach<T, R>(all: readonly T[], call: (one: T) => Promise<R>): Promise<readonly R[]> {
+  const results = await mapInBatches(all, AT_ONCE, async (one) => {
+    try {
+      return [await call(one)]
+    } catch (error) {
+      if (!isPermanent(error)) throw error
+      return []
     }
-    return results
-  }
+  })
+  return results.flat()
 }
 
 /** The highest limit for each that keeps the sum of all at most `most`; infinite if the sum is below it already. */

@@ -14,7 +14,7 @@ import { dayOf } from '../../window.ts'
 import { isAhead } from '../../window-reset.ts'
 import { FIELDS_KEY, ORGANIZATIONS_KEY, redisKey, UPKEEP_TURN_KEY } from '../store/redis-keys.ts'
 import { RedisStore } from '../store/redis-store.ts'
-import { AuditRetention } from './audit-retention.ts'
+import { AuditRetention, readEach } from './audit-retention.ts'
 import { foldUsage } from './usage-folding.ts'
 
 type Client = RedisClient
@@ -27,8 +27,6 @@ const LOOK_MS = 3_600_000
 const TRIM_MS = 60_000
 /** Nodes come at different times of the minute. */
 const TURN_MS = 55_000
-/** Organisations that are measured at once. */
-const AT_ONCE = 200
 /** The pause after a failed check. */
 const RETRY_MS = 5000
 
@@ -170,17 +168,9 @@ export class Upkeep {
   }
 
   private async sizes(organizations: readonly string[]): Promise<readonly Size[]> {
-    const sizes: Size[] = []
-    for (let i = 0; i < organizations.length; i += AT_ONCE) {
-      const some = organizations.slice(i, i + AT_ONCE)
-      const read = some.map((organization) => this.client.hlen(redisKey(organization, 'scopes')))
-      for (const [at, result] of (await Promise.allSettled(read)).entries()) {
-        if (result.status === 'fulfilled') sizes.push({ organization: some[at] ?? '', fields: result.value })
-        // Other data are under its keys, and its requests fail with an error; the other organisations are measured.
-        else if (!isPermanent(result.reason)) throw result.reason
-      }
-    }
-    return sizes
+    return readEach(organizations, async (organization) => {
+      return { organization, fields: await this.client.hlen(redisKey(organization, 'scopes')) }
+    })
   }
 
   /** Most keys that have ended were deleted long ago, so each page is first checked for those that Redis still has. */

@@ -4,6 +4,7 @@
  * every release leaves such a node.
  */
 
+import { batchesOf, mapInBatches } from '../../../core/batches.ts'
 import type { RedisClient } from '../../../redis/connect.ts'
 import { hashPages } from '../../../redis/hash-pages.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
@@ -60,7 +61,7 @@ async function foldOrganization({ client, store, today }: Folding, organization:
       if (month === Number(day) && into === series) return []
       return [() => store.fold(organization, { day: Number(day), key, series, month, into })]
     })
-    await inTurns(old)
+    await mapInBatches(old, ABREAST, (fold) => fold())
   }
 }
 
@@ -73,7 +74,7 @@ async function foldNodes({ client, store, today, absent }: Folding, organization
       return key === undefined || series === undefined ? [] : [{ node, day: Number(day), key, series }]
     })
     const months = figures.filter(({ node, day }) => !absent.has(node) && foldedDay(day, today) !== day)
-    await inTurns(months.map((one) => () => store.foldOfNode(organization, one)))
+    await mapInBatches(months, ABREAST, (one) => store.foldOfNode(organization, one))
     gathered.push(...figures.filter(({ node }) => absent.has(node)))
     if (gathered.length >= GATHERED_MAX) await sumUp(store, organization, gathered.splice(0))
   }
@@ -82,15 +83,7 @@ async function foldNodes({ client, store, today, absent }: Folding, organization
 
 async function sumUp(store: RedisStore, organization: string, places: readonly PlaceOfNode[]): Promise<void> {
   const calls = [...Map.groupBy(places, ({ node }) => node)].flatMap(([node, all]) => {
-    const count = Math.ceil(all.length / SUMMED_A_CALL)
-    const some = Array.from({ length: count }, (_, i) => all.slice(i * SUMMED_A_CALL, (i + 1) * SUMMED_A_CALL))
-    return some.map((rows) => () => store.sumOfNode(organization, node, rows))
+    return Array.from(batchesOf(all, SUMMED_A_CALL), (rows) => ({ node, rows }))
   })
-  await inTurns(calls)
-}
-
-async function inTurns(calls: readonly (() => Promise<unknown>)[]): Promise<void> {
-  for (let i = 0; i < calls.length; i += ABREAST) {
-    await Promise.all(calls.slice(i, i + ABREAST).map((call) => call()))
-  }
+  await mapInBatches(calls, ABREAST, ({ node, rows }) => store.sumOfNode(organization, node, rows))
 }

@@ -1,5 +1,6 @@
 /** Reads the spend that reached a threshold from the ledger in Redis, and deletes what a gateway has queued. */
 
+import { batchesOf, mapInBatches } from '../../../core/batches.ts'
 import type { RedisClient } from '../../../redis/connect.ts'
 import { readHash } from '../../../redis/hash-pages.ts'
 import { type CrossingReader, ofRecordName, ownerOfScope, type SpendCrossing } from '../../spend-crossing.ts'
@@ -25,12 +26,7 @@ export class RedisCrossingReader implements CrossingReader {
   ) {}
 
   async read(organizations: readonly string[]): Promise<readonly Stored[]> {
-    const found: Stored[] = []
-    for (let i = 0; i < organizations.length; i += ABREAST) {
-      const some = organizations.slice(i, i + ABREAST).map((organization) => this.readOne(organization))
-      found.push(...(await Promise.all(some)).flat())
-    }
-    return found
+    return (await mapInBatches(organizations, ABREAST, (organization) => this.readOne(organization))).flat()
   }
 
   async take(crossings: readonly Stored[]): Promise<void> {
@@ -40,8 +36,7 @@ export class RedisCrossingReader implements CrossingReader {
 
   /** One call after the other: Redis serves other commands in between. */
   private async takeOf(organization: string, crossings: readonly Stored[]): Promise<void> {
-    for (let i = 0; i < crossings.length; i += TAKEN_A_CALL) {
-      const some = crossings.slice(i, i + TAKEN_A_CALL)
+    for (const some of batchesOf(crossings, TAKEN_A_CALL)) {
       await this.store.taken(
         organization,
         some.map(({ field, value }) => [field, value]),

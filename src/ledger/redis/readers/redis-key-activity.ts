@@ -1,5 +1,6 @@
 /** Reads the activity of keys from the ledger in Redis, for commands and the admin API. */
 
+import { batchesOf } from '../../../core/batches.ts'
 import type { RedisConfig } from '../../../core/redis-config.ts'
 import type { KeyActivity } from '../../../keys/key-list.ts'
 import type { RedisClient } from '../../../redis/connect.ts'
@@ -23,8 +24,7 @@ export class RedisKeyActivityReader implements KeyActivityReader {
 
   async read(organization: string, keys: readonly string[]): Promise<ReadonlyMap<string, KeyActivity>> {
     const found = new Map<string, KeyActivity>()
-    for (let i = 0; i < keys.length; i += KEYS_A_CALL) {
-      const some = keys.slice(i, i + KEYS_A_CALL)
+    for (const some of batchesOf(keys, KEYS_A_CALL)) {
       const days = await this.store.activity(organization, some)
       for (const [at, day] of days.entries()) {
         const id = some[at]

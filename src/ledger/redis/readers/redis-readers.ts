@@ -3,6 +3,7 @@
  * when they are opened.
  */
 
+import { batchesOf, mapInBatches } from '../../../core/batches.ts'
 import type { RedisConfig } from '../../../core/redis-config.ts'
 import { requestTimeMs } from '../../../core/request-id.ts'
 import type { RedisClient } from '../../../redis/connect.ts'
@@ -142,8 +143,7 @@ export class RedisAuditLog implements AuditLog {
     let found: AuditRow | undefined
     for (const { sinceMs, untilMs } of endsOf(admittedMs)) {
       const narrow = { sinceMs: Math.max(0, sinceMs, query.sinceMs), untilMs: Math.min(untilMs, query.untilMs) }
-      for (let i = 0; i < organizations.length; i += ASKED_AT_ONCE) {
-        const some = organizations.slice(i, i + ASKED_AT_ONCE)
+      for (const some of batchesOf(organizations, ASKED_AT_ONCE)) {
         const rows = await Promise.all(some.map((organization) => this.findIn(organization, { ...query, ...narrow })))
         found = rows.find((row) => row !== undefined) ?? found
         if (found !== undefined && found.kind !== 'lost') return found
@@ -195,21 +195,11 @@ export class RedisAccountUsageReader implements AccountUsageReader {
   }
 
   async readAll(accounts: readonly Account[]): Promise<readonly AccountUsage[]> {
-    const usages: AccountUsage[] = []
-    for (let i = 0; i < accounts.length; i += ASKED_AT_ONCE) {
-      const some = accounts.slice(i, i + ASKED_AT_ONCE)
-      usages.push(...(await Promise.all(some.map((account) => this.store.figures(account)))))
-    }
-    return usages
+    return await mapInBatches(accounts, ASKED_AT_ONCE, (account) => this.store.figures(account))
   }
 
   async counters(organizations: readonly string[], which: 'all' | 'refused'): Promise<readonly (readonly string[])[]> {
-    const found: (readonly string[])[] = []
-    for (let i = 0; i < organizations.length; i += ASKED_AT_ONCE) {
-      const some = organizations.slice(i, i + ASKED_AT_ONCE)
-      found.push(...(await Promise.all(some.map((organization) => this.countersOf(organization, which)))))
-    }
-    return found
+    return await mapInBatches(organizations, ASKED_AT_ONCE, (organization) => this.countersOf(organization, which))
   }
 
   private async countersOf(organization: string, which: 'all' | 'refused'): Promise<readonly string[]> {

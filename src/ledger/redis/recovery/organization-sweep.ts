@@ -5,6 +5,7 @@
  * used: what it has spent in them counts as long.
  */
 
+import { batchesOf } from '../../../core/batches.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
 import type { Link, Surveyed } from '../protocol/link.ts'
 import type { Expected, NodeLog } from '../protocol/node-log.ts'
@@ -59,9 +60,9 @@ export class OrganizationSweep {
     const due = [...expected].flatMap(([organization, one]) =>
       this.isDue(organization, one) || isFull ? [organization] : [],
     )
-    for (let i = 0; i < due.length; i += A_TURN) {
+    for (const some of batchesOf(due, A_TURN)) {
       if (!this.link.isReady) return
-      for (const one of await this.link.survey(due.slice(i, i + A_TURN), this.log.node))
+      for (const one of await this.link.survey(some, this.log.node))
         if (!(await this.compare(one, expected.get(one.organization)))) return
     }
     for (let turn = 0; turn < ENDING_TURNS; turn++) {
