@@ -7,6 +7,7 @@
 import { closeSync, constants, existsSync, fstatSync, openSync, readSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, resolve } from 'node:path'
+import { decodedUtf8 } from '../core/bytes.ts'
 import type { Config } from './config.ts'
 import type { Sources } from './config-references.ts'
 import type { Problem } from './problems.ts'
@@ -147,7 +148,7 @@ function readText(path: string, bytesMax: number, flags: number = constants.O_RD
     const bytes = readBytes(path, bytesMax + 1, flags)
     if (bytes === undefined) return { error: 'is a pipe or a socket; name a regular file', missing: false }
     if (bytes.length > bytesMax) return { error: `is larger than ${bytesMax} bytes`, missing: false }
-    const text = decoded(bytes)
+    const text = decodedUtf8(bytes)
     return text === undefined ? notUtf8(bytes) : { text }
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error'
@@ -162,21 +163,13 @@ const UNREADABLE: Readonly<Record<string, string>> = {
   ENOTDIR: 'a part of its path is not a directory',
 }
 
-function decoded(bytes: Uint8Array): string | undefined {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    return undefined
-  }
-}
-
 /** A line break is never a part of another character, so each line can be decoded on its own. */
 function notUtf8(bytes: Uint8Array): Unreadable {
   let line = 1
   for (let from = 0; from < bytes.length; line++) {
     const end = bytes.indexOf(0x0a, from)
     const to = end === -1 ? bytes.length : end
-    if (decoded(bytes.subarray(from, to)) === undefined) break
+    if (decodedUtf8(bytes.subarray(from, to)) === undefined) break
     from = to + 1
   }
   return { error: 'is not UTF-8; save the file in that encoding', missing: false, line }

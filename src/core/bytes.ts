@@ -30,3 +30,12 @@ export function partOf(bytes: Uint8Array, from: number, to: number): Uint8Array 
 export function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
+
+/** The text of bytes that must be UTF-8; undefined if they are not. */
+export function decodedUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}

@@ -1,5 +1,6 @@
 /** The documents of a conversation, as providers write them. */
 
+import { decodedUtf8 } from '../core/bytes.ts'
 import type { Conversation } from '../core/conversation.ts'
 import { extensionOf, isTextType, typeByExtension } from '../core/document-types.ts'
 import * as Kind from '../core/entry-kinds.ts'
@@ -54,12 +55,7 @@ export class SentDocument {
   /** The text of one in base64; undefined if it is no text in UTF-8. */
   decodedText(): string | undefined {
     if (this.kind !== Kind.DOCUMENT || !isTextType(this.mediaType)) return undefined
-    const bytes = Buffer.from(this.conversation.textAt(this.entry), 'base64')
-    try {
-      return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-    } catch {
-      return undefined
-    }
+    return decodedUtf8(Buffer.from(this.conversation.textAt(this.entry), 'base64'))
   }
 
   /** Whether `heading` writes anything. */

@@ -5,6 +5,7 @@
  * The form is written anew rather than sent on, so that a provider cannot parse it into other parts than we did.
  */
 
+import { decodedUtf8 } from '../core/bytes.ts'
 import { CallerError } from '../core/caller-error.ts'
 
 export interface FormPart {
@@ -164,11 +165,9 @@ function match(pattern: RegExp, text: string, at: number): RegExpExecArray | und
 
 /** The text of a field. Throws `malformed_body` for invalid UTF-8. */
 export function formText(content: Uint8Array): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(content)
-  } catch {
-    throw malformed('a field is not valid UTF-8')
-  }
+  const text = decodedUtf8(content)
+  if (text === undefined) throw malformed('a field is not valid UTF-8')
+  return text
 }
 
 /** A boundary that no content contains: 144 random bits. */
