@@ -115,6 +115,7 @@ function facts(line: RequestView): HTMLElement {
     ['Transport', line.transport === undefined ? undefined : `${line.transport}, ${line.socket ?? ''}`],
     ['Asked for', line.requested_model],
     ['Served by', [line.served_model, line.provider].filter(Boolean).join(' at ')],
+    ['Waited for room', line.waited_ms === undefined ? undefined : duration(line.waited_ms)],
     ['First byte', line.first_byte_ms === undefined ? undefined : duration(line.first_byte_ms)],
     ['Total', line.total_ms === undefined ? undefined : duration(line.total_ms)],
     ['Input tokens', inputs === undefined ? undefined : inputs + cached],

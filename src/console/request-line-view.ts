@@ -33,6 +33,7 @@ export interface RequestView {
   /** `websocket`; absent for HTTP. */
   readonly transport?: string
   readonly socket?: string
+  readonly waited_ms?: number
   readonly first_byte_ms?: number
   readonly total_ms?: number
   readonly input_tokens?: number

@@ -90,6 +90,8 @@ export class RequestLog {
   private fallbacks: number | undefined
   private model: string | undefined
   private firstByteMs: number | undefined
+  private waitedMs: number | undefined
+  private waitsSinceMs: number | undefined
   private charged: Charge | undefined
   private errorCode: string | undefined
   private refusal: Omit<RefusedLine, keyof RequestLine> | undefined
@@ -152,6 +154,13 @@ export class RequestLog {
     return Math.max(0, (this.answeredMs ?? this.endedMs) - this.startedMs - (this.firstByteMs ?? 0))
   }
 
+  /** It waits for room, or no longer. */
+  markWaiting(isWaiting: boolean): void {
+    const nowMs = performance.now()
+    if (!isWaiting && this.waitsSinceMs !== undefined) this.waitedMs = (this.waitedMs ?? 0) + nowMs - this.waitsSinceMs
+    this.waitsSinceMs = isWaiting ? nowMs : undefined
+  }
+
   /** The candidate that answered, or that was called last. */
   servedBy({ model, target }: Candidate, fallbacks: number | undefined): void {
     this.servedModel = publicName(model)
@@ -204,6 +213,7 @@ export class RequestLog {
       attempts: this.attemptLines(),
       status: isErrorUnsent ? STATUS_LEFT : this.status,
       streamed: this.streamed,
+      waited_ms: this.waitedMs && tenths(this.waitedMs),
       first_byte_ms: this.firstByteMs,
       total_ms: tenths(this.endedMs - this.startedMs),
       input_tokens: charged?.inputTokens,

@@ -142,9 +142,11 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
   private waits(): boolean {
     const wait = this.room?.wait()
     if (wait === undefined) return false
+    this.log.markWaiting(true)
     this.running.runs({
       interrupt: (why) => {
         wait.leave()
+        this.log.markWaiting(false)
         this.endWithError(interruptedError(why))
       },
     })
@@ -157,6 +159,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
 
   entered(attempt: Attempt, waitedMs: number): void {
     this.running.runs(NOTHING)
+    this.log.markWaiting(false)
     this.attempts.waited(waitedMs)
     if (!this.isRevoked()) return this.try(attempt)
     attempt.release()
@@ -170,6 +173,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
 
   gaveUp(lacking: readonly Lacking[]): void {
     this.running.runs(NOTHING)
+    this.log.markWaiting(false)
     for (const { candidate, waitMs } of lacking) this.attempts.stillLacksRoom(candidate, waitMs)
     this.next()
   }

@@ -52,6 +52,8 @@ export interface RequestLine {
   readonly attempts?: readonly AttemptLine[] | undefined
   readonly status: number
   readonly streamed: boolean
+  /** How long it waited for room at a provider; absent if it did not. */
+  readonly waited_ms?: number | undefined
   readonly first_byte_ms?: number | undefined
   readonly total_ms: number
   readonly input_tokens?: number | undefined
@@ -112,7 +114,11 @@ const KEYS_MAX = 4096
 /** The fields of a line as JSON, without the braces around them: what `JSON.stringify` writes. */
 export function fieldsOfLine(line: RequestLine): string {
   const { key, usage, attempts, ignored, error, socket, first_byte_ms, finish_reason, tags, trace_id } = line
-  if (key === undefined || usage === undefined || (attempts ?? ignored ?? error ?? line.tool_calls) !== undefined)
+  if (
+    key === undefined ||
+    usage === undefined ||
+    (attempts ?? ignored ?? error ?? line.tool_calls ?? line.waited_ms) !== undefined
+  )
     return JSON.stringify(line).slice(1, -1)
   const tier = line.service_tier === undefined ? '' : `,"service_tier":"${line.service_tier}"`
   const firstByte = first_byte_ms === undefined ? '' : `,"first_byte_ms":${first_byte_ms}`

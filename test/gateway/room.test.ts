@@ -44,7 +44,11 @@ test('the time of a wait is not of routing.total_timeout_ms, and the reservation
   // Longer than all attempts together may take.
   await Bun.sleep(700)
   resolve()
-  expect((await waiting).status).toBe(200)
+  const answer = await waiting
+  expect(answer.status).toBe(200)
+  const { waited_ms, total_ms } = await serving.lineOf(answer.header('x-request-id'))
+  expect(waited_ms).toBeWithin(700, Number(total_ms))
+  expect(serving.lines.map((line) => 'waited_ms' in line).sort()).toEqual([false, true])
   expect(serving.ledger.reserved).toHaveLength(2)
 })
 
