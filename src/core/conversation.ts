@@ -219,6 +219,8 @@ export class Conversation extends Entries {
     blocks?: BlockSpans,
     /** What providers were sent of it, if other turns may continue it. */
     readonly sent?: SentItems,
+    /** What the caller calls its answers, as the insides of JSON strings, by the first byte of the text of each. */
+    readonly phases?: ReadonlyMap<number, string>,
   ) {
     super(arena, numbers, seenIn(numbers), markPaths, blocks)
   }
@@ -352,7 +354,8 @@ export class Conversation extends Entries {
   }
 
   private with(numbers: Int32Array): Conversation {
-    return new Conversation(this.arena, numbers, this.form, this.markPaths, this.sentThoughts, this.blocks)
+    const { arena, form, markPaths, sentThoughts, blocks, phases } = this
+    return new Conversation(arena, numbers, form, markPaths, sentThoughts, blocks, undefined, phases)
   }
 }
 

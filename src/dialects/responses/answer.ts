@@ -46,11 +46,13 @@ function itemsInOrder(
   shows: Reasoning['shows'] | undefined,
 ): ItemText[] {
   const items: ItemText[] = []
-  let message: { readonly place: number; text: string; annotations: string } | undefined
+  let message:
+    | { readonly place: number; readonly phase: string | undefined; text: string; annotations: string }
+    | undefined
   const endMessage = () => {
     if (message === undefined) return
-    const { place, text, annotations } = message
-    items[place] = messageItem(mintId('msg'), text, ending, annotations)
+    const { place, phase, text, annotations } = message
+    items[place] = messageItem(mintId('msg'), text, ending, annotations, phase)
     message = undefined
   }
   let [isEmpty, text] = [true, '']
@@ -59,7 +61,8 @@ function itemsInOrder(
     if (block.kind === 'thought') items.push(...(shows === undefined ? [] : thoughtItems(block, shows)))
     else if (block.kind === 'text') {
       if (block.text === '') continue
-      if (message === undefined) message = { place: items.push(EMPTY) - 1, text: '', annotations: '' }
+      const phase = stringOf(block.members?.['phase'])
+      message ??= { place: items.push(EMPTY) - 1, phase, text: '', annotations: '' }
       message.text += block.text
       const { annotations } = block.members ?? {}
       if (isArray(annotations)) message.annotations = annotations.map((one) => JSON.stringify(one)).join()
@@ -99,8 +102,14 @@ export function summaryPartJson(inside: string): string {
 }
 
 /** The message of a whole answer. */
-export function messageItem(id: string, text: string, { status }: Ending, annotations = ''): ItemText {
-  return { id, json: messageItemJson(id, status, quotedTextPartJson(JSON.stringify(text), annotations)) }
+export function messageItem(
+  id: string,
+  text: string,
+  { status }: Ending,
+  annotations = '',
+  phase?: string | undefined,
+): ItemText {
+  return { id, json: messageItemJson(id, status, quotedTextPartJson(JSON.stringify(text), annotations), phase) }
 }
 
 export type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
@@ -118,8 +127,9 @@ function quotedTextPartJson(text: string, annotations = ''): string {
 }
 
 /** A message as JSON text. `content` is the JSON of its part, or '' before the part was added. */
-export function messageItemJson(id: string, status: ItemStatus, content: string): string {
-  return `{"id":"${id}","type":"message","status":"${status}","role":"assistant","content":[${content}]}`
+export function messageItemJson(id: string, status: ItemStatus, content: string, phase?: string | undefined): string {
+  const named = phase === undefined ? '' : `"phase":${jsonLine(phase)},`
+  return `{"id":"${id}","type":"message","status":"${status}",${named}"role":"assistant","content":[${content}]}`
 }
 
 /** A call as JSON text. `inside` is its arguments, whole or so far, as the inside of a JSON string. */

@@ -48,11 +48,11 @@ export class DoneItems {
   }
 
   private closeMessage(message: OpenMessage, status: ItemStatus): string {
-    const { id, outputIndex, annotations } = message
+    const { id, outputIndex, annotations, phase } = message
     const inside = message.inside.whole()
     const place = `"item_id":"${id}","output_index":${outputIndex},"content_index":0`
     const part = textPartJson(inside, annotations.join())
-    const json = messageItemJson(id, status, part)
+    const json = messageItemJson(id, status, part, phase)
     if (this.message !== undefined) this.others.push(this.message)
     this.message = { id, json, outputIndex }
     return (

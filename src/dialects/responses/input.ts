@@ -27,7 +27,7 @@ import { ITEMS, type Items, OWN_ITEMS, OWN_OUTPUTS } from './item-types.ts'
 import type { Toolbox } from './toolbox.ts'
 import { type OrderState, TurnOrder } from './turn-order.ts'
 
-const MESSAGE = words('role', 'content')
+const MESSAGE = words('role', 'content', 'phase')
 const CALL = words('call_id', 'name', 'arguments', 'namespace', 'input')
 const OUTPUT = words('call_id', 'output')
 const COMPACTION = words('encrypted_content')
@@ -81,6 +81,7 @@ export class InputReader {
   private readonly first: number
   private index = 0
   private readonly thoughts = new ThoughtPlaces()
+  private phases: Map<number, string> | undefined
   /** Absent: images and documents are ignored. */
   private readonly media: MediaReader | undefined
 
@@ -127,13 +128,15 @@ export class InputReader {
     const entries = order.take()
     const first = hasInstructions ? INSTRUCTION_INTS : 0
     const sent = continues && new SentItems(first, entries.length - first, this.surroundings.earlier?.sent)
-    return new Conversation(arena, entries, 'responses', this.paths, this.thoughts.whole, undefined, sent)
+    const { paths, thoughts, phases } = this
+    return new Conversation(arena, entries, 'responses', paths, thoughts.whole, undefined, sent, phases)
   }
 
   /** What was read, if nothing of it has to be read again for a turn that continues it. Before `conversation`. */
   get state(): Pick<ReadState, 'order' | 'hasEmpty' | 'hasLifted'> | undefined {
     const { toolbox } = this.surroundings
-    if (this.paths !== undefined || this.thoughts.isUsed || toolbox.hasUnlisted) return undefined
+    if (this.paths !== undefined || this.thoughts.isUsed || this.phases !== undefined) return undefined
+    if (toolbox.hasUnlisted) return undefined
     const { order, hasEmpty, hasLifted } = this
     const { state } = order
     return state && { order: state, hasEmpty, hasLifted }
@@ -175,7 +178,16 @@ export class InputReader {
     document.select(item, MESSAGE, message)
     const role = ROLE_KINDS[document.word(message[0] ?? NONE, ROLES)] ?? Kind.USER
     this.content(message[1] ?? NONE, 'content', role === Kind.USER)
+    if (role === Kind.ASSISTANT && this.surroundings.takesFree) this.readPhase(message[2] ?? NONE)
     this.addMessage(role)
+  }
+
+  /** Whether the message that is read is a comment or the answer. */
+  private readPhase(phase: number): void {
+    const { document } = this.surroundings
+    if (texts.isEmpty || phase === NONE || !document.isString(phase)) return
+    this.phases ??= new Map()
+    this.phases.set(texts.fromAt(0), document.written(phase))
   }
 
   private addMessage(role: number): void {

@@ -34,6 +34,7 @@ export interface OpenMessage extends OpenItem {
   readonly kind: 'message'
   /** The JSON of each annotation of its text. */
   readonly annotations: string[]
+  readonly phase: string | undefined
   isWhole: true
 }
 

@@ -72,6 +72,8 @@ export class ResponsesEncoder implements TurnEncoder {
   private items = 0
   private message: OpenMessage | undefined
   private hasMessage = false
+  /** That of the message which comes next. */
+  private phase: string | undefined
   /** By the index of their events. */
   private readonly calls: OpenCall[] = []
   /** Calls and thoughts in the order in which they were added. */
@@ -207,7 +209,7 @@ export class ResponsesEncoder implements TurnEncoder {
   private openMessage(): OpenMessage {
     const item = openItem(mintId('msg'), this.items++, `"content_index":0,`)
     this.hasMessage = true
-    this.message = { kind: 'message', ...item, annotations: [], isWhole: true }
+    this.message = { kind: 'message', ...item, annotations: [], phase: this.phase, isWhole: true }
     return this.message
   }
 
@@ -215,7 +217,8 @@ export class ResponsesEncoder implements TurnEncoder {
     const before = this.closeWhole()
     const place = `"item_id":"${item.id}","output_index":${item.outputIndex},"content_index":0`
     const part = `${place},"part":${textPartJson('')}`
-    const added = this.lines.itemEvent(ITEM_ADDED, item.outputIndex, messageItemJson(item.id, 'in_progress', ''))
+    const json = messageItemJson(item.id, 'in_progress', '', item.phase)
+    const added = this.lines.itemEvent(ITEM_ADDED, item.outputIndex, json)
     return before + added + this.lines.event(PART_ADDED, part)
   }
 
@@ -282,6 +285,7 @@ export class ResponsesEncoder implements TurnEncoder {
         open.isWhole = true
         return this.closeWhole()
       case 'text':
+        this.phase = stringOf(value['phase'])
         return this.endMessage()
       default:
         return ''

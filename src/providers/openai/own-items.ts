@@ -23,11 +23,16 @@ export class OwnItems {
   private annotations = 0
   private hasMessage = false
 
-  /** Whether an item that begins is one of the API's own. A message after another one is a message of its own. */
+  /**
+   * Whether an item that begins is one of the API's own. A message after another one is a message of its own. Its phase
+   * tells a comment from the answer.
+   */
   begin(index: number, item: JsonObject, events: StreamEvent[]): boolean {
     const type = stringOf(item['type']) ?? ''
     if (type === 'message') {
-      if (this.hasMessage) events.push({ type: 'own', part: 'text', value: {} })
+      const { phase } = item
+      const hasPhase = typeof phase === 'string'
+      if (this.hasMessage || hasPhase) events.push({ type: 'own', part: 'text', value: hasPhase ? { phase } : {} })
       this.hasMessage = true
     }
     if (READ.has(type) || !TYPE.test(type)) return false

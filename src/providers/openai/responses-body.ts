@@ -182,7 +182,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
       for (let at = first; at < calls; at = conversation.next(at)) writeThoughtsBefore(at, this.thoughts, json)
       json.part(ASSISTANT_ITEM)
       this.spoken(conversation, first, refusals, calls)
-      if (this.thoughts !== undefined) this.phase(conversation, first, calls)
+      this.phase(conversation, first, calls)
       json.part(CLOSE)
     }
     for (let call = calls; call < end; ) {
@@ -206,10 +206,15 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     }
   }
 
+  /** The one that weir has kept, or that the caller sends back. */
   private phase(conversation: Conversation, first: number, end: number): void {
+    const phases = this.own && conversation.phases
+    if (this.thoughts === undefined && phases === undefined) return
     for (let at = first; at < end; at = conversation.next(at)) {
       const phase = this.thoughts?.with(at)
       if (phase !== undefined) return this.json.text(`,"phase":${phase}`)
+      const sent = phases?.get(conversation.fromAt(at))
+      if (sent !== undefined) return this.json.text(`,"phase":"${sent}"`)
     }
   }
 

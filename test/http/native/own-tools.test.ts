@@ -63,7 +63,7 @@ const OUTPUT = { type: 'computer_call_output', call_id: 'c_1', output: { type: '
 const HISTORY = [
   { type: 'message', role: 'user', content: 'search' },
   SEARCH,
-  { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'found' }] },
+  { type: 'message', role: 'assistant', phase: 'commentary', content: [{ type: 'output_text', text: 'found' }] },
   { id: 'cu_1', type: 'computer_call', call_id: 'c_1', action: { type: 'wait' }, pending_safety_checks: [] },
   OUTPUT,
   { type: 'message', role: 'user', content: 'go on' },
@@ -84,14 +84,14 @@ const resource = { id: 'r', object: 'response', status: 'completed', usage: { in
 const text = (name: string, annotations: readonly object[] = []) => [
   { type: 'output_text', annotations, logprobs: [], text: name },
 ]
-const message = (id: string, content: readonly object[]) => ({
-  ...{ id, type: 'message', status: 'completed', role: 'assistant', content },
+const message = (id: string, phase: string, content: readonly object[]) => ({
+  ...{ id, type: 'message', status: 'completed', phase, role: 'assistant', content },
 })
 const ITEMS = [
-  message('msg_1', text('one')),
+  message('msg_1', 'commentary', text('one')),
   SEARCH,
   { ...MCP, output: 'done', error: null },
-  message('msg_2', text('two', [CITATION])),
+  message('msg_2', 'final_answer', text('two', [CITATION])),
   { id: 'fc_1', type: 'function_call', status: 'completed', call_id: 'call_1', name: 'find', arguments: '{}' },
   { ...SEARCH, id: 'ws_2', action: { type: 'open_page', url: 'https://a.example' } },
 ]
@@ -100,7 +100,7 @@ const WHOLE = { ...resource, output: ITEMS }
 /** Their events as OpenAI sends them, but for the members that repeat others. */
 const EVENTS: readonly Record<string, unknown>[] = [
   { type: 'response.created', response: { ...resource, status: 'in_progress', output: [], usage: null } },
-  { type: 'response.output_item.added', output_index: 0, item: message('msg_1', []) },
+  { type: 'response.output_item.added', output_index: 0, item: message('msg_1', 'commentary', []) },
   { type: 'response.output_text.delta', output_index: 0, item_id: 'msg_1', content_index: 0, delta: 'on' },
   { type: 'response.output_text.delta', output_index: 0, item_id: 'msg_1', content_index: 0, delta: 'e' },
   { type: 'response.output_item.done', output_index: 0, item: ITEMS[0] },
@@ -111,7 +111,7 @@ const EVENTS: readonly Record<string, unknown>[] = [
   { type: 'response.mcp_call_arguments.delta', output_index: 2, item_id: 'mcp_1', delta: MCP.arguments },
   { type: 'response.output_item.done', output_index: 2, item: ITEMS[2] },
   { type: 'response.output_item.done', output_index: 1, item: SEARCH },
-  { type: 'response.output_item.added', output_index: 3, item: message('msg_2', []) },
+  { type: 'response.output_item.added', output_index: 3, item: message('msg_2', 'final_answer', []) },
   { type: 'response.output_text.delta', output_index: 3, item_id: 'msg_2', content_index: 0, delta: 'two' },
   { type: 'response.output_text.annotation.added', output_index: 3, item_id: 'msg_2', annotation: CITATION },
   { type: 'response.output_item.done', output_index: 3, item: ITEMS[3] },
@@ -147,7 +147,7 @@ describe('a request', () => {
     expect(call?.json?.['input']).toMatchObject([
       { role: 'user' },
       SEARCH,
-      { content: 'found' },
+      { content: 'found', phase: 'commentary' },
       HISTORY[3],
       OUTPUT,
       {},
@@ -201,6 +201,8 @@ describe('an answer', () => {
     expect(events.at(-1).response.output).toEqual(ended.map(({ item }) => item))
     expect(events.map(({ sequence_number: number }) => number)).toEqual(events.map((_, index) => index))
     expect(ended.map(({ output_index: index }) => index)).toEqual([0, 1, 2, 3, 4, 5])
+    const begun = events.flatMap(({ type, item }) => (type === 'response.output_item.added' ? [item.phase] : []))
+    expect(begun.filter((phase) => phase !== undefined)).toEqual(['commentary', 'final_answer'])
     const own = events.filter(({ type }) => /web_search_call|mcp_call/.test(type))
     expect(own).toMatchObject([
       { type: 'response.web_search_call.in_progress', output_index: 1, item_id: 'ws_1' },
@@ -233,6 +235,7 @@ describe('an answer', () => {
     const { answer } = await sent({ ...BODY, model: 'own', stream: true }, SPECIFICATION)
     const { output } = eventsOf(answer.text).at(-1).response
     expect(output).toMatchObject([{ content: text('onetwo') }, { type: 'function_call' }])
+    expect(output[0]).not.toHaveProperty('phase')
   })
 })
 
@@ -244,6 +247,8 @@ test('a turn on a socket continues from such items, and an item can be referred 
   const { response } = first.at(-1) as { response: { id: string } }
   const output = [{ type: 'function_call_output', call_id: 'call_1', output: 'ok' }]
   await client.turn({ ...create, input: output, previous_response_id: response.id })
+  const phases = (items: unknown) => (items as { phase?: string }[]).flatMap(({ phase }) => phase ?? [])
+  expect(phases(upstream.calls.at(-1)?.json?.['input'])).toEqual(['commentary', 'final_answer'])
   const types = (items: unknown) => (items as { type?: string; role?: string }[]).map(({ type, role }) => type ?? role)
   const own = ['web_search_call', 'mcp_call', 'assistant', 'web_search_call', 'function_call', 'function_call_output']
   expect(types(upstream.calls.at(-1)?.json?.['input'])).toEqual(['user', 'assistant', ...own])

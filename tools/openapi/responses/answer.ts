@@ -26,6 +26,11 @@ const items: Components = {
       id: id('msg_', 'The id of the item.'),
       type: Type.Literal('message'),
       status,
+      phase: Type.Optional(
+        Type.String({
+          description: "As the provider sent it, if tools of OpenAI's own pass: `commentary`, `final_answer`.",
+        }),
+      ),
       role: Type.Literal('assistant'),
       content: Type.Array(ref('OutputText'), {
         maxItems: 1,
