@@ -572,6 +572,16 @@ describe('stop sequences', () => {
   })
 
   test.each([
+    ['before one', ['one ST'], /ended/],
+    ['after one', ['one STOP'], undefined],
+  ])('of a stream that breaks off %s', (_, pieces, error) => {
+    const decoder = (sent({ stop: ['STOP'], stream: true }).reader ?? openaiResponses).decoder()
+    for (const event of [ADDED, ...pieces.map(delta)]) decoder.decode(event.type, JSON.stringify(event))
+    if (error === undefined) expect(decoder.close()).toEqual([])
+    else expect(() => decoder.close()).toThrow(error)
+  })
+
+  test.each([
     ['64 of 1,024 characters', Array(64).fill('x'.repeat(1024)), true],
     ['too many', Array(65).fill('x'), false],
     ['a longer one', ['x'.repeat(1025)], false],
