@@ -25,7 +25,7 @@ export class OwnItems {
 
   /**
    * Whether an item that begins is one of the API's own. A message after another one is a message of its own. Its phase
-   * tells a comment from the answer.
+   * shows whether it is a comment or the answer.
    */
   begin(index: number, item: JsonObject, events: StreamEvent[]): boolean {
     const type = stringOf(item['type']) ?? ''
