@@ -253,9 +253,11 @@ export class Model {
     if (entry.state === 'settled') return 'already_settled'
     if (entry.state === 'cancelled') return 'cancelled'
     this.pass(account, entry)
-    if (!countsIn(account, entry)) this.recount(admission, entry)
+    const isOwn = countsIn(account, entry)
+    if (!isOwn) this.recount(admission, entry)
     const { inputTokens, outputTokens, costMicroUsd } = charge
-    this.correct(ownersOf(account, entry), entry, Math.min(SUM_MAX, inputTokens + outputTokens))
+    const corrected = ownersOf(account, entry).filter((owner) => isOwn || !isCounter(owner))
+    this.correct(corrected, entry, Math.min(SUM_MAX, inputTokens + outputTokens))
     this.finish(entry, 'settled', costMicroUsd, ENDED_MS)
     entry.usage = usageOf(charge)
     return 'settled'

@@ -32,6 +32,7 @@ export const luaMutants: readonly Mutant[] = [
   [EXTEND, 'if owners then move(reservation, scopes, unit, spent, more, limits, owners) end', ''],
   [EXTEND, 'save_hold(id, { reservation, owners })', ''],
   [SETTLE, 'change_counters(scopes)', ''],
+  [COUNTERS, '(idle == 0 or fin ~= AMOUNT_MAX)', 'idle == 0'],
   [SETTLE, 'if not owners[i] or owners[i][1] ~= names[i] then return false end', ''],
   [SETTLE, 'end_hold_of(request, NOTHING)', 'end_hold_of(request, used)'],
   [SETTLE, 'request.windows or account.windows[1]', 'account.windows[1]'],
