@@ -90,7 +90,12 @@ const budget = object(
       'refuse',
     ),
     idle_hours: optional(
-      integer(1, 8760, 'Ends a counter so many hours after its last request. Without it, it ends with its windows'),
+      integer(
+        1,
+        8760,
+        'Ends a counter so many hours after its last request, though not before windows of its own that end. Without ' +
+          'it, it ends with the last of them',
+      ),
     ),
   },
   { description: 'A [budget](budgets.md): limits for a person, a team, a model, a session, or any share of requests' },

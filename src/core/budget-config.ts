@@ -16,7 +16,7 @@ export interface BudgetConfig {
   readonly except: ReadonlyMap<string, Limits>
   /** What a request gets that a limit has no room for; `cut` is also in `limits`. */
   readonly onExhausted: 'refuse' | 'cut' | 'downgrade'
-  /** Milliseconds after its last request when a counter ends; absent: with the last of its windows. */
+  /** As in the ledger's account. */
   readonly idleMs?: number | undefined
 }
 

@@ -41,7 +41,10 @@ export interface CounterAccount {
   readonly name: string
   readonly value: string
   readonly limits: Limits
-  /** Milliseconds after its last request when the counter ends; absent: with the last of its windows. */
+  /**
+   * Milliseconds after its last request when the counter ends, though not before its windows that end; absent: with the
+   * last of its windows.
+   */
   readonly idleMs?: number | undefined
   /** The value is of the caller's making, so that the number of counters is bounded. */
   readonly isBounded?: boolean | undefined

@@ -113,21 +113,22 @@ const RATES_KEPT_MS = HOUR_MS
 const ZONES_MS = 26 * HOUR_MS
 
 /**
- * Until when a counter is kept: for as long as it may be idle, or until the last of its windows has ended in every time
- * zone. `ends` are those of its windows; `counters.lua` is the same.
+ * Until when a counter is kept: until the last of its windows has ended in every time zone, so that none opens twice.
+ * If it may be idle, for that long, and then one that never ends does not keep it. `ends` are those of its windows;
+ * `counters.lua` is the same.
  */
 export function keptUntil(
   nowMs: number,
   ends: readonly number[],
   { limits, idleMs }: { readonly limits: Limits; readonly idleMs?: number | undefined },
 ): number {
-  if (idleMs !== undefined) return nowMs + idleMs
   let kept = 0
   for (let i = 0; i < budgetLimits.length; i++) {
-    const limit = budgetLimits[i]
-    if (limit !== undefined && amountOf(limits, limit) !== undefined) kept = Math.max(kept, ends[i] ?? NEVER_MS)
+    const [limit, end = NEVER_MS] = [budgetLimits[i], ends[i]]
+    if (limit === undefined || amountOf(limits, limit) === undefined) continue
+    if (idleMs === undefined || end !== NEVER_MS) kept = Math.max(kept, end)
   }
-  return Math.max(nowMs + RATES_KEPT_MS, Math.min(NEVER_MS, kept + ZONES_MS))
+  return Math.max(nowMs + (idleMs ?? RATES_KEPT_MS), Math.min(NEVER_MS, kept + ZONES_MS))
 }
 
 function zonedWindow(timeZone: string, window: BudgetLimit['window'], ms: number) {

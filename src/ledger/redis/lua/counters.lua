@@ -201,13 +201,13 @@ local function roll_counter(counter, windows)
   end
 end
 
--- Until when a counter is kept: for as long as it may be idle, or until the last of its windows has ended in every time
--- zone: one that changes could open it again.
+-- Until when a counter is kept: until the last of its windows has ended in every time zone: one that changes could open
+-- it again. If it may be idle, for that long, and then a window that never ends does not keep it.
 local function kept_until(counter, idle, own)
-  if idle > 0 then return now + idle end
-  local kept = now + KEPT_MS
+  local kept = now + (idle > 0 and idle or KEPT_MS)
   for b = 1, BUDGETS do
-    if own[BUDGET[b]] ~= NONE then kept = max(kept, counter.ends[b] + ZONES_MS) end
+    local fin = counter.ends[b]
+    if own[BUDGET[b]] ~= NONE and (idle == 0 or fin ~= AMOUNT_MAX) then kept = max(kept, fin + ZONES_MS) end
   end
   return min(AMOUNT_MAX, kept)
 end
