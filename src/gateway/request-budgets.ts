@@ -75,7 +75,8 @@ export function accountOf(key: Key, tags = '', model?: Model, overrides?: LimitO
   const place = `${known.dependsOnTags ? tags : ''}\n${known.dependsOnModel ? name : ''}`
   const found = known.made.get(place)
   if (found !== undefined) return found
-  const budgets = countersOf(known, { key, tags: tagsByName(tags), model: name }, overrides)
+  const isAnyModel = model?.asked !== undefined
+  const budgets = countersOf(known, { key, tags: tagsByName(tags), model: name, isAnyModel }, overrides)
   const account = budgets.length === 0 ? known.plain : { ...known.plain, budgets, timeZone: zoneOf(key) }
   if (kept >= ACCOUNTS_MAX) for (const one of filled) forget(one)
   known.made.set(place, account)
@@ -112,18 +113,21 @@ interface Matched {
   readonly key: Key
   readonly tags: Readonly<Record<string, string>>
   readonly model: string
+  /** The caller chose the name, which a pattern matches. */
+  readonly isAnyModel: boolean
 }
 
 function countersOf(
   { budgets }: KeyAccounts,
-  { key, tags, model }: Matched,
+  { key, tags, model, isAnyModel }: Matched,
   overrides: LimitOverrides | undefined,
 ): readonly CounterAccount[] {
   return budgets.flatMap((budget) => {
     if (!matchesModel(budget, model) || !matchesTags(budget, tags)) return []
-    const value = counterValue(budget, { key, tags, model })
+    const value = counterValue(budget, key, tags, model)
     if (value === undefined) return []
-    const counter = counterAccount(budget, value)
+    const isBounded = isOfCallers(budget, value, isAnyModel)
+    const counter = { ...counterAccount(budget, value), ...(isBounded ? { isBounded } : {}) }
     const limits = overrides?.limitsOf(key.organization.id, budget.name, value, counter.limits)
     return [limits === undefined || limits === counter.limits ? counter : { ...counter, limits }]
   })
@@ -131,21 +135,26 @@ function countersOf(
 
 /** A counter of a budget with the limits of the configuration. */
 export function counterAccount(budget: BudgetConfig, value: string): CounterAccount {
-  const { name, except, idleMs, per } = budget
+  const { name, except, idleMs } = budget
   return {
     name,
     value,
     limits: except.get(value) ?? budget.limits,
     ...(idleMs === undefined ? {} : { idleMs }),
-    ...(per === undefined || per === 'key' ? {} : { isBounded: true }),
     ...(budget.onExhausted === 'downgrade' ? { downgrades: true } : {}),
   }
 }
 
 /** The value whose counter counts a request; undefined if it lacks the tag. */
-function counterValue({ per }: BudgetConfig, { key, tags, model }: Matched): string | undefined {
+function counterValue({ per }: BudgetConfig, key: Key, tags: Matched['tags'], model: string): string | undefined {
   if (per === undefined) return ''
   if (per === 'key') return key.id
   if (per === 'model') return model
   return Object.hasOwn(tags, per.tag) ? tags[per.tag] : undefined
+}
+
+/** Whether the value of a counter is none that the configuration names, so that callers could make any number. */
+function isOfCallers({ per, match, except }: BudgetConfig, value: string, isAnyModel: boolean): boolean {
+  if (except.has(value)) return false
+  return per === 'model' ? isAnyModel : typeof per === 'object' && match.tags?.[per.tag] === undefined
 }

@@ -1,12 +1,15 @@
 /**
  * The tags of a request on their way to the ledger. Callers choose the values, so an organisation gets sums for at most
- * 1,000 combinations of tags in a UTC day and worker; requests with any other count under `(other)`.
+ * 1,000 combinations of tags in a UTC day and worker, and all of them together at most 200,000; requests with any other
+ * count under `(other)`.
  */
 
 import { DAY_MS } from '../core/durations.ts'
 import { uncountedTags } from '../core/tags.ts'
 
 const COMBINATIONS_MAX = 1000
+/** About 30 MB. */
+const ALL_COMBINATIONS_MAX = 200_000
 
 interface TagCountsOptions {
   /** Called for the first request of an organisation in a day that counts under `(other)`. */
@@ -23,30 +26,36 @@ interface Counted {
 export class TagCounts {
   private readonly counted = new Map<string, Counted>()
   private day = 0
+  /** Combinations of all organisations. */
+  private size = 0
 
   constructor(private readonly options: TagCountsOptions) {}
 
   /** Whether a combination has a sum, or could still get one. */
   hasRoom(organization: string, tags: string): boolean {
-    const counted = this.of(organization)
-    return counted.combinations.has(tags) || counted.combinations.size < COMBINATIONS_MAX
+    const { combinations } = this.of(organization)
+    return combinations.has(tags) || (combinations.size < COMBINATIONS_MAX && this.size < ALL_COMBINATIONS_MAX)
   }
 
   /** The same for a request that is charged now. */
   count(organization: string, tags: string): boolean {
     const counted = this.of(organization)
     const fits = this.hasRoom(organization, tags)
-    if (fits) counted.combinations.add(tags)
+    const before = counted.combinations.size
+    if (fits) this.size += counted.combinations.add(tags).size - before
     else if (!counted.isLimited) {
       counted.isLimited = true
-      this.options.limited(organization, COMBINATIONS_MAX)
+      this.options.limited(organization, before)
     }
     return fits
   }
 
   private of(organization: string): Counted {
     const day = Math.floor((this.options.now ?? Date.now)() / DAY_MS)
-    if (day !== this.day) this.counted.clear()
+    if (day !== this.day) {
+      this.counted.clear()
+      this.size = 0
+    }
     this.day = day
     return this.counted.getOrInsertComputed(organization, () => ({ combinations: new Set(), isLimited: false }))
   }
