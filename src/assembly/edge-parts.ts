@@ -128,7 +128,8 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
   }
 }
 
-function tagsReader({ tags = [], tagRules = {} }: Config): TagsReader | undefined {
+/** Reads the tags of requests; undefined without any in the configuration. */
+export function tagsReader({ tags = [], tagRules = {} }: Config): TagsReader | undefined {
   return tags.length === 0 ? undefined : new TagsReader(tags, tagRules)
 }
 

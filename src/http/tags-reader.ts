@@ -9,7 +9,7 @@ import { CallerError } from '../core/caller-error.ts'
 import { beginningOf } from '../core/error-message.ts'
 import { TAG_VALUE, TAGS_MAX, type TagRule, tagsByName, tagsText } from '../core/tags.ts'
 
-const TAGS_HEADER = 'X-Gateway-Tags'
+export const TAGS_HEADER = 'X-Gateway-Tags'
 
 const VALUE = new RegExp(TAG_VALUE)
 /** The longest part of a header that an error repeats. */

@@ -3,6 +3,7 @@
  * configuration, and what is left of the limits from the ledger.
  */
 
+import { tagsReader } from '../assembly/edge-parts.ts'
 import { openAccountUsageReader, openKeyStore } from '../assembly/open-ledger.ts'
 import { targetsOf } from '../assembly/targets.ts'
 import { type Needs, noNeeds } from '../catalog/capability.ts'
@@ -13,17 +14,17 @@ import { didYouMean, quoted } from '../config/problems.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { amountOf, configuredName, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import { sentModel } from '../core/model-config.ts'
-import { tagsText } from '../core/tags.ts'
 import { ConversationKey } from '../gateway/affinity.ts'
 import { accountOf, type LimitOverrides } from '../gateway/request-budgets.ts'
 import { spread } from '../gateway/spread.ts'
 import { refusedKeyError } from '../http/credentials.ts'
+import { TAGS_HEADER } from '../http/tags-reader.ts'
 import { limitsWith, ownLimitsWith } from '../keys/budget-overrides.ts'
 import { type BudgetRaise, budgetChangesOf, budgetsRecordId, inForceAt } from '../keys/budget-record.ts'
 import { storedKey } from '../keys/key-record.ts'
 import { isUsable } from '../keys/key-ring.ts'
 import { storedOrganization } from '../keys/organization-record.ts'
-import type { Account } from '../ledger/ledger.ts'
+import { type Account, counterName } from '../ledger/ledger.ts'
 import { fullError, unreachedError } from '../ledger/refusal.ts'
 import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts'
 import type { AccountUsage, CounterUsage, ScopeUsage } from '../ledger/reservation-store.ts'
@@ -79,21 +80,35 @@ export async function explainRequest(config: Config, request: ExplanationRequest
   const found = await findKey(catalog, config, request.key, remarks)
   if (typeof found === 'string') throw new UnknownKey(found)
   const { model: name, needs, resting, learned = [], conversation, tier, isLedgerUp, room } = request
-  const tags = tagsOf(found.key, request.tags)
+  const { tags, refused } = tagsOf(config, found.key, request.tags)
   const { capacity } = config
   const plain = { ...found, name, needs, resting, learned, conversation, tier, tags, capacity, room }
   const overrides = await overridesFor(config, found.key, remarks)
-  const first = resolutionOf(catalog, plain).candidates[0]?.model
-  const asked = { ...plain, account: accountOf(found.key, tags, first, overrides), overrides }
+  const asked = { ...plain, account: accountOfAll(catalog, plain, overrides), overrides }
   const state = stateOf(found, Date.now())
   const { figures, now } = await withFigures(config, asked.account, remarks, async (figures, reader, isRead) => {
     const away = (isLedgerUp ?? (isRead || config.ledger.kind === 'embedded')) ? undefined : errorWithout(config)
     return {
       figures,
-      now: state === 'active' ? await previewed(catalog, config, asked, reader, away) : refusedKeyError(),
+      now:
+        state === 'active' ? (refused ?? (await previewed(catalog, config, asked, reader, away))) : refusedKeyError(),
     }
   })
   return explanationOf(catalog, { ...asked, state, figures, now }, [...remarks])
+}
+
+/** The owners of the limits of a request with any of its candidates, those of the first one first. */
+function accountOfAll(
+  catalog: Catalog,
+  request: Pick<ExplainedRequest, 'key' | 'name' | 'needs' | 'conversation' | 'tags'>,
+  overrides: LimitOverrides | undefined,
+): Account {
+  const { key, tags } = request
+  const models = new Set(resolutionOf(catalog, request).candidates.map(({ model }) => model))
+  const accounts = Array.from(models, (model) => accountOf(key, tags, model, overrides))
+  const budgets = new Map(accounts.flatMap((one) => one.budgets ?? []).map((one) => [counterName(one), one]))
+  const account = accounts.find((one) => one.budgets !== undefined) ?? accountOf(key, tags, undefined, overrides)
+  return budgets.size === 0 ? account : { ...account, budgets: [...budgets.values()] }
 }
 
 /** What callers get while the ledger is away; undefined if they are served all the same. */
@@ -135,7 +150,7 @@ interface ExplainedRequest extends FoundKey, Pick<ExplanationRequest, 'needs' | 
   readonly name: string
   /** As in `core/tags.ts`, with those of the key. */
   readonly tags: string
-  /** The owners of its limits with the first candidate. */
+  /** The owners of its limits with any of its candidates. */
   readonly account: Account
   readonly overrides: HeldOverrides | undefined
   readonly capacity: Config['capacity']
@@ -224,13 +239,23 @@ function explainedLimits(
   })
 }
 
-/** The tags of a request: those that it names, and those of its key as they hold for it. */
-function tagsOf({ tags = {}, fixedTags = {} }: Key, given = ''): string {
-  const named = given.split(',').flatMap((pair) => {
-    const at = pair.indexOf('=')
-    return at < 0 ? [] : [[pair.slice(0, at).trim(), pair.slice(at + 1).trim()] as const]
-  })
-  return tagsText(Object.entries({ ...tags, ...Object.fromEntries(named), ...fixedTags }))
+/** The tags of a request whose header names these, and the error that the caller gets because of them. */
+function tagsOf(config: Config, key: Key, given = ''): { readonly tags: string; readonly refused?: CallerError } {
+  const reader = tagsReader(config)
+  let tags = ''
+  try {
+    // As its bytes arrive.
+    const header = Buffer.from(given)
+      .toString('latin1')
+      .replaceAll(/[\0\r\n]/g, ' ')
+    const headers = new Headers(given === '' ? {} : { [TAGS_HEADER]: header })
+    tags = reader?.read(headers, key, undefined).all ?? ''
+    reader?.requireAll(tags)
+    return { tags }
+  } catch (error) {
+    if (error instanceof CallerError) return { tags, refused: error }
+    throw error
+  }
 }
 
 interface HeldOverrides extends LimitOverrides {

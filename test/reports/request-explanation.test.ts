@@ -62,6 +62,43 @@ test('the limits of target and provider, and how long the request would wait', a
   expect(lines.join('\n')).toContain('it waits for up to 30000 ms; priority interactive')
 })
 
+test('a request without a tag that is required, and the budgets of every candidate', async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'weir-explain-'))
+  await using upstream = await Upstream.start()
+  upstream.otherwise(does.answersText('yes'))
+  const model = (name: string) => ({ targets: [{ provider: 'up', model: name }], price: { input: 1, output: 1 } })
+  const limits = { spend: { total: 1 } }
+  const budgets = ['m', 'other'].map((name) => ({ name: `for-${name}`, match: { models: [name] }, limits }))
+  await using serving = new Serving({
+    providers: { up: upstream.url },
+    models: { m: { ...model('m'), fallbacks: ['other'] }, other: model('other') },
+    config: {
+      tags: [{ name: 'person', from: ['user'], required: true }],
+      organizations: [{ id: 'acme', budgets, keys: [{ id: 'k', key: KEY }] }],
+    },
+  })
+  const explained = (tags?: string) =>
+    explainRequest({ ...serving.config, dataDir }, { key: 'k', model: 'm', needs: noNeeds, resting: [], tags })
+  try {
+    for (const [tags, status] of [
+      [undefined, 400],
+      ['person=ann ü', 400],
+      ['nobody=ann', 400],
+      ['person=ann', 200],
+    ] as const) {
+      const body = { model: 'm', messages: [{ role: 'user', content: 'hi' }] }
+      const fields = tags === undefined ? {} : { 'x-gateway-tags': tags }
+      const answer = await ask(serving.port, requestBytes('/v1/chat/completions', { key: KEY, body, fields }))
+      const { rejected, limits } = await explained(tags)
+      expect([answer.status, rejected?.status ?? 200]).toEqual([status, status])
+      if (status === 400) expect(rejected?.message).toBe(JSON.parse(answer.text).error.message)
+      expect(limits.map(({ budget }) => budget)).toEqual(['for-m', 'for-other'])
+    }
+  } finally {
+    await rm(dataDir, { recursive: true })
+  }
+})
+
 test('the price of a tier and a length', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'weir-explain-'))
   const price = {
