@@ -24,6 +24,8 @@ interface Rotation {
   /** When the command began and ended, in `performance.now` milliseconds. */
   readonly fromMs: number
   readonly untilMs: number
+  /** The one that made the secret that this one replaced; undefined: the key was created with it. */
+  readonly before: Rotation | undefined
 }
 
 interface Probe {
@@ -37,6 +39,8 @@ interface Probe {
 export class RotatedKey {
   private readonly probes: Probe[] = []
   private rotations = 0
+  /** That of `secret`. */
+  private last: Rotation | undefined
 
   private constructor(
     private readonly gateways: readonly Gateway[],
@@ -69,7 +73,8 @@ export class RotatedKey {
       this.secret = undefined
       return
     }
-    const rotation = { fromMs, untilMs: performance.now() }
+    const rotation: Rotation = { fromMs, untilMs: performance.now(), before: this.last }
+    this.last = rotation
     this.rotations++
     const endMs = rotation.untilMs + GRACE_MS + STOPS_MS + AFTER_MS
     while (performance.now() < endMs) {
@@ -131,10 +136,17 @@ function overlapping(faults: readonly Injected[], fromMs: number, untilMs: numbe
 }
 
 /**
- * Whether Redis may have no record of the rotation at the time of a probe: it has lost it, and a gateway that knows it
- * has not given it back yet, or there is none.
+ * Whether Redis may have no record of the rotation at the time of a probe, or had none of the one before it when this
+ * one began: then it replaced the secret before that, and the old one is unknown.
  */
-function mayBeLost({ rotation, untilMs }: Probe, faults: readonly Injected[]): boolean {
+function mayBeLost({ rotation, secret, untilMs }: Probe, faults: readonly Injected[]): boolean {
+  const { before } = rotation
+  if (isLost(rotation, untilMs, faults)) return true
+  return secret === 'old' && before !== undefined && isLost(before, rotation.untilMs, faults)
+}
+
+/** Redis has lost it by then, and a gateway that knows it has not given it back yet, or there is none. */
+function isLost(rotation: Rotation, untilMs: number, faults: readonly Injected[]): boolean {
   return overlapping(faults, rotation.fromMs - GIVEN_BACK_MS, untilMs).some((setback) => {
     if (!setback.isSetback) return false
     const givenBackMs = setback.untilMs + GIVEN_BACK_MS
