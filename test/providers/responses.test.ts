@@ -426,6 +426,23 @@ describe('the answer', () => {
     expect(events).toContainEqual({ type: 'tool-delta', index: 0, json: '{}' })
   })
 
+  test('has every thought once, whatever ends before it does', () => {
+    const item = (output_index: number) => {
+      const [type, text] = ['reasoning', `thought ${output_index}`]
+      const whole = { type, id: `rs_${output_index}`, summary: [{ type: 'summary_text', text }] }
+      return {
+        added: { type: 'response.output_item.added', item: { ...whole, summary: [] }, output_index },
+        delta: { type: 'response.reasoning_summary_text.delta', delta: text, output_index },
+        done: { type: 'response.output_item.done', item: whole, output_index },
+      }
+    }
+    const [first, second, third] = [item(0), item(1), item(2)]
+    const pair = [first.added, first.delta, second.added, second.delta, second.done, first.done]
+    const { events } = read([...pair, third.added, third.done, COMPLETED])
+    const thoughts = events.flatMap((event) => (event.type === 'reasoning' ? [event.text] : []))
+    expect(thoughts).toEqual(['thought 0', 'thought 1', 'thought 2'])
+  })
+
   test.each([
     ['flex', 'flex'],
     ['auto', undefined],

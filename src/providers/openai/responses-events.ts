@@ -26,6 +26,9 @@ const LAST_MEMBERS: ReadonlySet<string> = new Set([
   ...['status', 'usage', 'service_tier', 'incomplete_details', 'error', 'tool_usage'],
 ])
 
+/** In place of the type of reasoning of which words have come. */
+const SHOWN = null
+
 export class ResponsesDecoder implements StreamDecoder {
   private started = false
   private ended = false
@@ -154,6 +157,7 @@ export class ResponsesDecoder implements StreamDecoder {
   private think(text: JsonValue | undefined, events: StreamEvent[]): void {
     if (typeof text !== 'string' || text === '') return
     this.hasThoughts = true
+    for (const [index, type] of this.silent) if (type === 'reasoning') this.silent.set(index, SHOWN)
     events.push(this.isNewPart ? { type: 'reasoning', text, isNewPart: true } : { type: 'reasoning', text })
     this.isNewPart = false
   }
@@ -243,6 +247,7 @@ export class ResponsesDecoder implements StreamDecoder {
   /** An item with all that is in it. */
   private wholeItem(index: number, item: JsonObject, events: StreamEvent[]): void {
     this.hasItems = true
+    const begun = this.silent.get(index)
     const hasBegun = this.silent.delete(index)
     if (this.own?.end(index, item, events) === true) return
     switch (item['type']) {
@@ -263,7 +268,7 @@ export class ResponsesDecoder implements StreamDecoder {
         this.wholeCall(this.placeOf(index, item['id'] ?? item['call_id']), index, item, events)
         return
       case 'reasoning':
-        if (!this.hasThoughts) this.wholeThought(item, events)
+        if (hasBegun ? begun !== SHOWN : !this.hasThoughts) this.wholeThought(item, events)
         this.hasThoughts = false
         this.isNewPart = false
         if (item['encrypted_content']) events.push({ type: 'thought', json: JSON.stringify(sealedThought(item)) })
