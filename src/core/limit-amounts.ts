@@ -60,6 +60,15 @@ export function amountsOf(limits: Limits, shares?: AlertShares): readonly number
   return amounts
 }
 
+/**
+ * The time from which `amountsOf` gives another array for one of these limits, in Unix milliseconds; `Infinity` unless
+ * something was spent elsewhere. For those who keep what they made of the amounts.
+ */
+export function amountsChangeMs(all: readonly Limits[]): number {
+  const nowMs = Date.now()
+  return Math.min(...all.map((limits) => changeMs(limits, nowMs)))
+}
+
 function changeMs({ spend }: Limits, nowMs: number): number {
   const ends = spendLimits.map(({ property }) => spend?.before?.[property]?.untilMs ?? 0)
   return Math.min(...ends.map((endMs) => (endMs > nowMs ? endMs : Number.POSITIVE_INFINITY)))

@@ -48,15 +48,24 @@ export function uncountedTags(tags: string): string {
   return UNCOUNTED + tags
 }
 
+/** The texts that `tagsByName` has read, because many requests have the same; all are forgotten at this number. */
+const read = new Map<string, Readonly<Record<string, string>>>()
+const READ_MAX = 1000
+
 /** The values of tags by their names. */
 export function tagsByName(tags: string): Readonly<Record<string, string>> {
+  const known = read.get(tags)
+  if (known !== undefined) return known
   const pairs = tags.startsWith(UNCOUNTED) ? tags.slice(UNCOUNTED.length) : tags
-  return Object.fromEntries(
+  const found = Object.fromEntries(
     pairs.split(',').flatMap((pair) => {
       const at = pair.indexOf('=')
       return at < 0 || pair.startsWith(TIER) ? [] : [[pair.slice(0, at), pair.slice(at + 1)]]
     }),
   )
+  if (read.size >= READ_MAX) read.clear()
+  read.set(tags, found)
+  return found
 }
 
 /**

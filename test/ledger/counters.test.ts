@@ -3,7 +3,7 @@
  * be, and that a request counts in all of its owners or in none.
  */
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, beforeEach, describe, expect, setSystemTime, test } from 'bun:test'
 import type { Limits } from '../../src/core/limits.ts'
 import { type Account, type CounterAccount, type Hold, noCharge } from '../../src/ledger/ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
@@ -36,6 +36,27 @@ for (const subject of subjects()) {
     beforeEach(async () => {
       await subject.reset()
       at(subject, START_MS)
+    })
+
+    test('what was spent elsewhere counts until its window ends', async () => {
+      const untilMs = Date.now() + HOUR_MS
+      const limits = (): Limits => ({
+        spend: { day: 100, strict: false, onExhausted: 'finish', before: { day: { microUsd: 90, untilMs } } },
+      })
+      const counter = { name: 'all', value: '', limits: limits() }
+      const plain: Account = { organization: 'acme', organizationLimits: limits(), key: 'k', keyLimits: {} }
+      for (const account of [plain, accountOf([counter])]) {
+        const id = (name: string) => `${name} ${account.budgets?.length}`
+        expect(await outcome(subject, account, id('small'), 5)).toBe('granted')
+        expect(await outcome(subject, account, id('again'), 1)).toBe('granted')
+        expect(await outcome(subject, account, id('large'), 50)).toBe('refused day')
+        try {
+          setSystemTime(untilMs + 1)
+          expect(await outcome(subject, account, id('later'), 50)).toBe('granted')
+        } finally {
+          setSystemTime()
+        }
+      }
     })
 
     test('a request counts in all of its owners, or in none', async () => {

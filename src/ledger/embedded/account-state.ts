@@ -1,6 +1,6 @@
 /** The scopes of an account with the amounts of its limits: its organisation, its key, and its budgets' counters. */
 
-import { amountsOf } from '../../core/limit-amounts.ts'
+import { amountsChangeMs, amountsOf } from '../../core/limit-amounts.ts'
 import { type Account, type CounterAccount, counterName } from '../ledger.ts'
 import { windowsIn, type ZonedWindows } from '../window.ts'
 import type { Counters } from './counters.ts'
@@ -17,14 +17,42 @@ export interface AccountState {
   readonly zoned: ZonedWindows | undefined
 }
 
+/** What the calls about an account have in common. */
+interface AccountTerms {
+  /** The amounts of the limits of the organisation, of the key, then of its counters. */
+  readonly limits: AllAmounts
+  /** Of its counters. */
+  readonly scopeNames: readonly string[]
+  /** When the amounts change. */
+  readonly untilMs: number
+}
+
+const known = new WeakMap<Account, AccountTerms>()
+
+/** The same object for an account until its amounts change. */
+export function termsOf(account: Account): AccountTerms {
+  const found = known.get(account)
+  if (found !== undefined && (found.untilMs === Number.POSITIVE_INFINITY || Date.now() < found.untilMs)) return found
+  const { organizationLimits, keyLimits, alertShares, budgets = [] } = account
+  const all = [organizationLimits, keyLimits, ...budgets.map(({ limits }) => limits)]
+  const terms = {
+    limits: all.map((limits) => amountsOf(limits, alertShares)),
+    scopeNames: budgets.map(scopeName),
+    untilMs: amountsChangeMs(all),
+  }
+  known.set(account, terms)
+  return terms
+}
+
 /** `pair`: the scopes of the organisation and the key. */
 export function accountState(account: Account, pair: Scopes, counters: Counters, now: number): AccountState {
   const { budgets, timeZone = 'UTC' } = account
-  const limits = allAmounts(account)
+  const { limits, scopeNames } = termsOf(account)
   if (budgets === undefined) return { scopes: pair, limits, budgets, zoned: undefined }
   const zoned = windowsIn(timeZone, now)
-  const own = budgets.map((budget) => counters.open(scopeName(budget), now, zoned))
-  return { scopes: [...pair, ...own], limits, budgets, zoned }
+  const scopes = [...pair]
+  for (const name of scopeNames) scopes.push(counters.open(name, now, zoned))
+  return { scopes, limits, budgets, zoned }
 }
 
 /**
@@ -38,24 +66,26 @@ export function stateOfRequest(
   counters: Counters,
   now: number,
 ): AccountState {
-  const { budgets = [], timeZone = 'UTC' } = account
+  const { timeZone = 'UTC' } = account
+  const { limits, scopeNames } = termsOf(account)
   if (countsIn(account, counted)) return accountState(account, pair, counters, now)
   const zoned = account.budgets && windowsIn(timeZone, now)
   const amounts = counted.map((key) => {
-    const budget = budgets.find((one) => scopeName(one) === key)
-    return budget === undefined ? UNKNOWN_AMOUNTS : amountsOf(budget.limits, account.alertShares)
+    const place = scopeNames.indexOf(key)
+    return (place < 0 ? undefined : limits[place + 2]) ?? UNKNOWN_AMOUNTS
   })
   return {
     scopes: [...pair, ...counted.map((key) => counters.open(key, now, zoned))],
-    limits: [...allAmounts({ ...account, budgets: undefined }), ...amounts],
+    limits: [...limits.slice(0, 2), ...amounts],
     budgets: undefined,
     zoned,
   }
 }
 
 /** Whether the counters of an account are these. */
-export function countsIn({ budgets = [] }: Account, counted: readonly string[]): boolean {
-  return budgets.length === counted.length && budgets.every((one, i) => scopeName(one) === counted[i])
+export function countsIn(account: Account, counted: readonly string[]): boolean {
+  const { scopeNames } = termsOf(account)
+  return scopeNames.length === counted.length && scopeNames.every((name, i) => name === counted[i])
 }
 
 /** Advances all scopes of an account to a time. */
@@ -64,12 +94,6 @@ export function advanceAll({ scopes, limits, zoned }: AccountState, now: number)
     if (i < 2) advance(at(scopes, i), at(limits, i), now)
     else advanceCounter(at(scopes, i), at(limits, i), now, zoned)
   }
-}
-
-/** The amounts of the limits of the organisation, of the key, then of its counters. */
-function allAmounts({ organizationLimits, keyLimits, alertShares, budgets }: Account): AllAmounts {
-  const both = [amountsOf(organizationLimits, alertShares), amountsOf(keyLimits, alertShares)]
-  return budgets === undefined ? both : [...both, ...budgets.map(({ limits }) => amountsOf(limits, alertShares))]
 }
 
 function scopeName(budget: CounterAccount): string {

@@ -26,7 +26,7 @@ import {
 import { minusUsage, usageOf } from '../usage-figures.ts'
 import { seriesAt, seriesOf } from '../usage-series.ts'
 import { budgetWindows, keptUntil } from '../window.ts'
-import { type AccountState, accountState, advanceAll, stateOfRequest } from './account-state.ts'
+import { type AccountState, accountState, advanceAll, stateOfRequest, termsOf } from './account-state.ts'
 import { Counters } from './counters.ts'
 import { firstRefusal, rateStatuses, roomOf } from './limit-check.ts'
 import type { Clock } from './monotonic-clock.ts'
@@ -281,7 +281,7 @@ export class MemoryStore {
     const isSimple = account.budgets === undefined && (reservation?.counters.length ?? 0) === 0
     if (isSimple) {
       const known = this.accountStates.get(account)
-      if (known !== undefined) return known
+      if (known !== undefined && known.limits === termsOf(account).limits) return known
     }
     const organization = this.organization(account.organization)
     const { counters } = organization
@@ -375,15 +375,19 @@ export class MemoryStore {
     this.keep(marked)
   }
 
-  protected changed({ scopes, budgets, isStored }: KnownState): void {
-    if (budgets !== undefined) {
-      for (const [i, budget] of budgets.entries()) {
-        const scope = at(scopes, i + 2)
-        scope.untilMs = keptUntil(scope.at, scope.ends, budget)
-      }
+  protected changed({ organization, scopes, budgets, isStored }: KnownState): void {
+    if (isStored) {
+      for (let i = 0; i < scopes.length; i++) this.changes.scope(at(scopes, i))
+      return
     }
-    if (!isStored) return this.keep(scopes)
-    for (let i = 0; i < scopes.length; i++) this.changes.scope(at(scopes, i))
+    if (budgets === undefined) return this.keep(scopes)
+    for (let i = 0; i < scopes.length; i++) {
+      const [scope, budget] = [at(scopes, i), budgets[i - 2]]
+      if (budget !== undefined) scope.untilMs = keptUntil(scope.at, scope.ends, budget)
+      const stored = budget === undefined ? organization.scopes : organization.counters.scopes
+      stored.set(scope.key, scope)
+      this.changes.scope(scope)
+    }
   }
 
   /** Stores the scopes of a call that has changed them. */

@@ -3,7 +3,7 @@
  * to them by number.
  */
 
-import { type AlertShares, amountsOf } from '../../../core/limit-amounts.ts'
+import { type AlertShares, amountsChangeMs, amountsOf } from '../../../core/limit-amounts.ts'
 import type { Limits } from '../../../core/limits.ts'
 import { type Account, counterName } from '../../ledger.ts'
 import { windowsIn, type ZonedWindows } from '../../window.ts'
@@ -21,7 +21,14 @@ export function limitsArgument(limits: Limits, shares: AlertShares | undefined):
   return json
 }
 
-const countersArguments = new WeakMap<Account, { readonly zoned: ZonedWindows; readonly json: string }>()
+interface CountersArgument {
+  readonly zoned: ZonedWindows
+  /** When the amounts of its limits change. */
+  readonly untilMs: number
+  readonly json: string
+}
+
+const countersArguments = new WeakMap<Account, CountersArgument>()
 
 const zonedTexts = new WeakMap<ZonedWindows, string>()
 
@@ -40,20 +47,21 @@ export function countersArgument(account: Account, nowMs: number): string {
   if (budgets === undefined) return ''
   const zoned = windowsIn(timeZone, nowMs)
   const known = countersArguments.get(account)
-  if (known?.zoned === zoned) return known.json
+  if (known?.zoned === zoned && Date.now() < known.untilMs) return known.json
   const counters = budgets.map((budget) => {
     const { limits, idleMs = 0, isBounded = false } = budget
     return `,[${JSON.stringify(counterName(budget))},${idleMs},${isBounded ? 1 : 0},${limitsArgument(limits, shares)}]`
   })
   const json = `[${zonedText(zoned)}${counters.join('')}]`
-  countersArguments.set(account, { zoned, json })
+  const untilMs = amountsChangeMs(budgets.map(({ limits }) => limits))
+  countersArguments.set(account, { zoned, untilMs, json })
   return json
 }
 
 /** A counter of an account as a batch has it, but for the number of its limits. */
 interface BatchCounter {
   readonly start: string
-  readonly limits: string
+  readonly limits: Limits
 }
 
 const batchCounters = new WeakMap<Account, readonly BatchCounter[]>()
@@ -61,11 +69,11 @@ const batchCounters = new WeakMap<Account, readonly BatchCounter[]>()
 function batchCountersOf(account: Account): readonly BatchCounter[] {
   const known = batchCounters.get(account)
   if (known !== undefined) return known
-  const { budgets = [], alertShares: shares } = account
+  const { budgets = [] } = account
   const made = budgets.map((budget) => {
     const { limits, idleMs = 0, isBounded = false } = budget
     const start = `,[${JSON.stringify(counterName(budget))},${idleMs},${isBounded ? 1 : 0},`
-    return { start, limits: limitsArgument(limits, shares) }
+    return { start, limits }
   })
   batchCounters.set(account, made)
   return made
@@ -100,7 +108,9 @@ export class BatchAccounts {
     const text = `[${JSON.stringify(key)},${ofOrganization},${lists.numberOf(limitsArgument(keyLimits, shares))}`
     if (budgets === undefined) return `${text}]`
     let counters = ''
-    for (const { start, limits } of batchCountersOf(account)) counters += `${start}${lists.numberOf(limits)}]`
+    for (const { start, limits } of batchCountersOf(account)) {
+      counters += `${start}${lists.numberOf(limitsArgument(limits, shares))}]`
+    }
     return `${text},${zones.numberOf(zonedText(windowsIn(timeZone, this.nowMs)))}${counters}]`
   }
 }
