@@ -8,6 +8,7 @@ import {
   type CounterSpend,
   lackingSpend,
   NO_COUNTERS_FOUND,
+  spendByCounter,
   spendOf,
 } from '../../../src/ledger/redis/protocol/counter-spend.ts'
 import type {
@@ -250,7 +251,8 @@ export class SimulatedLog implements NodeLog {
         takenMs: 0,
       })
       this.disk.open.add(id)
-      for (const spend of spendOf(settlement, nowMs)) {
+      const ofAccount = spendOf(settlement)
+      for (const spend of ofAccount === undefined ? [] : spendByCounter(ofAccount, nowMs)) {
         const known = this.disk.counters.get(spend.counter)
         this.disk.counters.set(spend.counter, known === undefined ? spend : addSpend(known, spend))
       }

@@ -21,6 +21,7 @@ import {
   addSpend,
   type CounterSpend,
   type FoundCounters,
+  spendByCounter,
   spendOf,
 } from '../../../src/ledger/redis/protocol/counter-spend.ts'
 import {
@@ -199,7 +200,9 @@ export class Server {
 
   /** Adds what a settlement spends in its counters to what its node has spent. */
   private countSpend(node: string, settlement: Settlement): void {
-    for (const spend of spendOf(settlement, this.world.nowMs)) this.addPart(node, spend)
+    const ofAccount = spendOf(settlement)
+    if (ofAccount === undefined) return
+    for (const spend of spendByCounter(ofAccount, this.world.nowMs)) this.addPart(node, spend)
   }
 
   private addPart(node: string, spend: CounterSpend): void {

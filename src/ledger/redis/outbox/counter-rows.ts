@@ -5,7 +5,16 @@
 
 import type { Database } from 'bun:sqlite'
 import { budgetLimits } from '../../../core/limits.ts'
-import { addSpend, type CounterSpend, type KeptCounters, spendOf } from '../protocol/counter-spend.ts'
+import type { Account } from '../../ledger.ts'
+import {
+  type AccountSpend,
+  addedInWindows,
+  addSpend,
+  type CounterSpend,
+  type KeptCounters,
+  spendByCounter,
+  spendOf,
+} from '../protocol/counter-spend.ts'
 import type { Settlement } from '../protocol/settlement.ts'
 
 /** Counters that end within this time are looked up in Redis: several times before they end. */
@@ -65,7 +74,7 @@ export class CounterRows {
 
   /** Adds sums; inside a transaction. */
   add(sums: CounterSums, nowMs: number): void {
-    for (const sum of sums.all()) this.statements.add.run(...valuesOf(sum), nowMs)
+    for (const sum of sums.all(nowMs)) this.statements.add.run(...valuesOf(sum), nowMs)
   }
 
   of(organization: string): readonly CounterSpend[] {
@@ -114,18 +123,27 @@ export class CounterRows {
 
 /** What the settlements of one commit have spent, by counter. */
 export class CounterSums {
-  private readonly sums = new Map<string, CounterSpend>()
+  /** The sum of each account: most settlements of a commit are of few accounts. */
+  private readonly ofAccounts = new Map<Account, AccountSpend>()
 
-  add(settlement: Settlement, nowMs: number): void {
-    for (const spend of spendOf(settlement, nowMs)) {
-      const name = `${spend.organization}\0${spend.counter}`
-      const known = this.sums.get(name)
-      this.sums.set(name, known === undefined ? spend : addSpend(known, spend))
-    }
+  add(settlement: Settlement): void {
+    const spend = spendOf(settlement)
+    if (spend === undefined) return
+    const { account } = spend
+    const known = this.ofAccounts.get(account)
+    this.ofAccounts.set(account, known === undefined ? spend : { account, ...addedInWindows(known, spend) })
   }
 
-  all(): Iterable<CounterSpend> {
-    return this.sums.values()
+  all(nowMs: number): Iterable<CounterSpend> {
+    const sums = new Map<string, CounterSpend>()
+    for (const ofAccount of this.ofAccounts.values()) {
+      for (const spend of spendByCounter(ofAccount, nowMs)) {
+        const name = `${spend.organization}\0${spend.counter}`
+        const known = sums.get(name)
+        sums.set(name, known === undefined ? spend : addSpend(known, spend))
+      }
+    }
+    return sums.values()
   }
 }
 

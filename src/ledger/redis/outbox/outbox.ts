@@ -358,7 +358,7 @@ export class Outbox implements NodeLog {
       if (isFar(admittedMs, now)) far.push({ id, rows })
       const figures = usageOf(charge)
       if (figures !== undefined) usage.add(placeOf(settlement), figures)
-      if (account.budgets !== undefined) spends.add(settlement, now)
+      spends.add(settlement)
       if (isOfGroup) group.push(settlement)
       else this.entries.place(id, this.entries.insert(settlement, now + FIRST_WAY_MS, isSent ? now : null))
     }

@@ -4,7 +4,7 @@
  */
 
 import { budgetLimits } from '../../../core/limits.ts'
-import { counterName, usedOf } from '../../ledger.ts'
+import { type Account, type Charge, counterName, usedOf } from '../../ledger.ts'
 import { usageOf } from '../../usage-figures.ts'
 import type { UsageRow } from '../../usage-log.ts'
 import { keptUntil, windowsIn } from '../../window.ts'
@@ -46,14 +46,22 @@ export interface KeptCounters {
 
 export const NO_COUNTERS_FOUND: FoundCounters = { parts: new Map(), holds: new Map() }
 
-/** What a settlement spends in the counters of its account. */
-export function spendOf(settlement: Settlement, nowMs: number): readonly CounterSpend[] {
-  const { account, admittedMs, charge } = settlement
-  const { budgets, organization, timeZone = 'UTC' } = account
-  if (budgets === undefined || usageOf(charge) === undefined) return []
-  const spent = spentOf(settlement)
-  if (spent.every((amount) => amount === 0)) return []
-  const { windows } = windowsIn(timeZone, admittedMs)
+/** What settlements of an account have spent in the counters that it has. */
+export interface AccountSpend extends SpentInWindows {
+  readonly account: Account
+}
+
+/** What a settlement spends in the counters of its account; undefined for nothing. */
+export function spendOf({ account, admittedMs, charge }: Settlement): AccountSpend | undefined {
+  if (account.budgets === undefined || usageOf(charge) === undefined) return undefined
+  const spent = spentOf(charge)
+  if (spent.every((amount) => amount === 0)) return undefined
+  return { account, windows: windowsIn(account.timeZone ?? 'UTC', admittedMs).windows, spent }
+}
+
+/** The same for each of the counters. */
+export function spendByCounter({ account, windows, spent }: AccountSpend, nowMs: number): readonly CounterSpend[] {
+  const { budgets = [], organization, timeZone = 'UTC' } = account
   const { ends } = windowsIn(timeZone, nowMs)
   return budgets.map((counter) => {
     const keptMs = keptUntil(nowMs, ends, counter)
@@ -61,22 +69,29 @@ export function spendOf(settlement: Settlement, nowMs: number): readonly Counter
   })
 }
 
-function spentOf({ charge }: Pick<Settlement, 'charge'>): readonly number[] {
+function spentOf(charge: Charge): readonly number[] {
   const used = usedOf(charge, 1)
   return budgetLimits.map(({ unit }) => used[unit])
 }
 
 /** A counter's sum with another of the same counter, in the later of their windows each. */
 export function addSpend(sum: CounterSpend, added: CounterSpend): CounterSpend {
+  return { ...added, keptMs: Math.max(sum.keptMs, added.keptMs), ...addedInWindows(sum, added) }
+}
+
+/** A sum with another, in the later of their windows each. */
+export function addedInWindows(sum: SpentInWindows, added: SpentInWindows): SpentInWindows {
+  const add = (before: number, more: number) => Math.min(Number.MAX_SAFE_INTEGER, before + more)
+  // Most are of one time, and have the same list.
+  if (sum.windows === added.windows)
+    return { windows: sum.windows, spent: sum.spent.map((before, i) => add(before, added.spent[i] ?? 0)) }
   const later = budgetLimits.map((_, i) => Math.sign((added.windows[i] ?? 0) - (sum.windows[i] ?? 0)))
   return {
-    ...added,
-    keptMs: Math.max(sum.keptMs, added.keptMs),
     windows: later.map((sign, i) => (sign > 0 ? added : sum).windows[i] ?? 0),
     spent: later.map((sign, i) => {
       const [before, more] = [sum.spent[i] ?? 0, added.spent[i] ?? 0]
       if (sign !== 0) return sign > 0 ? more : before
-      return Math.min(Number.MAX_SAFE_INTEGER, before + more)
+      return add(before, more)
     }),
   }
 }
@@ -91,7 +106,7 @@ export function lackingSpend(
   const charged = new Map<string, SpentInWindows[]>()
   for (const settlement of resent) {
     for (const [counter, windows] of countersOf(settlement, holds)) {
-      charged.getOrInsert(counter, []).push({ windows, spent: spentOf(settlement) })
+      charged.getOrInsert(counter, []).push({ windows, spent: spentOf(settlement.charge) })
     }
   }
   return sums.flatMap((sum) => {
