@@ -59,7 +59,9 @@ function limits({ limits, organization }: Explanation): HTMLElement {
     const name = `${limit}, ${key ?? organization}`
     return [element('dt', { dir: 'auto' }, name), element('dd', {}, rest + renewal)]
   })
-  return rows.length === 0 ? prose('No limits apply.') : element('dl', { class: 'pairs limits' }, ...rows)
+  return rows.length === 0
+    ? prose('The key and its organisation have no limits.')
+    : element('dl', { class: 'pairs limits' }, ...rows)
 }
 
 function marked(state: State, words: string, classes = 'state'): HTMLElement {

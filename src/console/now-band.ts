@@ -94,9 +94,9 @@ const setups: readonly FigureSetup[] = [
   },
 ]
 
-/** With Redis, other nodes may serve the same organisations. */
-export function hasNodes({ ledger }: Status): boolean {
-  return ledger.kind === 'redis'
+/** Others serve the same organisations. */
+export function hasNodes({ nodes }: Status): boolean {
+  return nodes !== null
 }
 
 function errorState(share: number | null): State | undefined {

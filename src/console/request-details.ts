@@ -44,11 +44,11 @@ function part(title: string, content: Node): HTMLElement {
 
 /** The attempts in order. A line names them only if there were several. */
 function attempts(line: RequestView): Node {
-  const { provider, served_model, requested_model, status, total_ms = 0 } = line
+  const { provider, served_model, requested_model, status, total_ms = 0, waited_ms = 0 } = line
   const only = {
     provider: provider ?? '',
     model: served_model ?? requested_model ?? '',
-    ms: total_ms,
+    ms: total_ms - waited_ms,
     status: status ?? 0,
   }
   const made: readonly AttemptView[] = line.attempts ?? (provider === undefined ? [] : [only])

@@ -50,7 +50,11 @@ drain_seconds: 1
 ledger: ${ledger}
 providers:
   main: { dialect: openai, base_url: "http://127.0.0.1:${provider.port}/v1", api_key: provider-key }
-  other: { dialect: openai, base_url: "http://127.0.0.1:${provider.port}/v1", api_key: provider-key }
+  other:
+    dialect: openai
+    base_url: "http://127.0.0.1:${provider.port}/v1"
+    api_key: provider-key
+    limits: { spend: { total: 1000 } }
 models:
   - { name: small, targets: [{ provider: main, model: up }], price: { input: 3, output: 15 } }
   - name: fragile
@@ -219,6 +223,7 @@ describe('the console', () => {
     )
     await dialog.getByText('fragile is allowed: nothing excludes it').waitFor()
     await dialog.getByText('fragile at other / up').waitFor()
+    await dialog.getByText(/^limit other\/spend\.total \$1,?000(\.00)?, (99\.\d|100)% left$/).waitFor()
     await dialog.getByText(/^\$4\.\d\d of \$5\.00 left, renews in /).waitFor()
     await page.keyboard.press('Escape')
     await dialog.waitFor({ state: 'detached' })
