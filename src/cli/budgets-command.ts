@@ -4,9 +4,9 @@ import { type JsonObject, stringOf } from '../core/json.ts'
 import { amountText, configuredName } from '../core/limits.ts'
 import { raiseJson } from '../keys/budget-record.ts'
 import { commandChanger } from '../process/control/user-actor.ts'
-import { type CounterLimitUsage, counterUsagesOf } from '../reports/counter-usage.ts'
+import { COUNTERS_READ_MAX, type CounterLimitUsage, counterUsagesOf } from '../reports/counter-usage.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
-import { exit, type Flags, misused, parseFlags, requiredText } from './command.ts'
+import { exit, type Flags, misused, parseFlags, printToStderr, requiredText } from './command.ts'
 import { limitFlags } from './key-flags.ts'
 import { configured } from './ledger-access.ts'
 import { type Column, displayOf, minuteText, TextTable } from './text-table.ts'
@@ -22,7 +22,12 @@ export async function list(args: readonly string[]): Promise<number> {
     name: stringOf(flags['name']),
     value: stringOf(flags['value']),
   }
-  const found = await counterUsagesOf(config, { ...filter, search: stringOf(flags['search']) })
+  const limited = (organization: string, count: number) =>
+    printToStderr(
+      `organisation ${organization} has ${count} of these counters, and ${COUNTERS_READ_MAX} are listed; ` +
+        '--name, --value and --search find the others',
+    )
+  const found = await counterUsagesOf(config, { ...filter, search: stringOf(flags['search']), limited })
   if (flags['json'] === true) process.stdout.write(`${JSON.stringify({ budgets: found.map(rowJson) })}\n`)
   else process.stdout.write(new TextTable(COLUMNS, displayOf(flags['wide'] === true)).print(found))
   return exit.done

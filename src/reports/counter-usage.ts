@@ -32,6 +32,8 @@ interface CounterFilter {
   readonly search?: string | undefined
   /** Only limits that refuse: there may be 10,000 counters of each organisation, and few of them do. */
   readonly isRefusing?: true
+  /** Called for an organisation that has more of them than are read. */
+  readonly limited?: (organization: string, count: number) => void
 }
 
 /** One limit of a counter. `key` is null. */
@@ -120,20 +122,24 @@ function countersOf(
   const names = new Map<string, Counter>()
   const add = (name: string, value: string) => {
     const budget = byName.get(name)
-    if (budget === undefined || names.size >= COUNTERS_READ_MAX || !isWanted(name, value)) return
-    if ((budget.per === undefined) !== (value === '')) return
+    if (budget === undefined || !isWanted(name, value)) return
+    const field = `${name}\t${value}`
+    if ((budget.per === undefined) !== (value === '') || names.has(field)) return
+    if (++count > COUNTERS_READ_MAX) return
     const account = counterAccount(budget, value)
-    names.set(`${name}\t${value}`, {
+    names.set(field, {
       budget,
       account: { ...account, limits: limitsWith(changes, account, account.limits, Date.now()) },
     })
   }
+  let count = 0
   // A budget with one counter is listed before its first request, too.
   for (const budget of budgets) if (budget.per === undefined) add(budget.name, '')
   for (const counter of counters) {
     const { name, value } = counterOf(counter)
     add(name, value)
   }
+  if (count > COUNTERS_READ_MAX) filter.limited?.(id, count)
   return [...names.values()]
 }
 

@@ -28,6 +28,7 @@ import {
   LEDGER_FILE,
   LEDGER_SCHEMA,
   liveOf,
+  REFUSED_COLUMNS,
   type Row,
   readApplied,
   readLive,
@@ -212,10 +213,12 @@ export class EmbeddedAccountUsageReader extends SqliteReader implements AccountU
   }
 
   /** Of files all are read at once, whichever are asked for. */
-  async counters(organizations: readonly string[]): Promise<readonly (readonly string[])[]> {
+  async counters(organizations: readonly string[], which: 'all' | 'refused'): Promise<readonly (readonly string[])[]> {
+    const isAll = which === 'all'
     const found = this.from((database, tail) => {
       const query = database.query<{ key: string }, [string]>(
-        "SELECT key FROM scope WHERE organization = ? AND key >= 'b' AND key < 'c'",
+        `SELECT key FROM scope WHERE organization = ? AND key >= 'b' AND key < 'c'
+           AND ${isAll ? 'true' : `(${REFUSED_COLUMNS.join(' OR ')})`}`,
       )
       const names = new Map(
         organizations.map((organization) => [organization, new Set(query.all(organization).map(({ key }) => key))]),
@@ -226,7 +229,7 @@ export class EmbeddedAccountUsageReader extends SqliteReader implements AccountU
           const own = names.get(String(row['organization']))
           if (own === undefined || !key.startsWith('b')) continue
           if (row['until_ms'] === HAS_ENDED) own.delete(key)
-          else own.add(key)
+          else if (isAll || REFUSED_COLUMNS.some((column) => Number(row[column]) > 0)) own.add(key)
         }
       }
       return names

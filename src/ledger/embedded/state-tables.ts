@@ -71,6 +71,9 @@ const SCOPE_COLUMNS: readonly Column[] = [
   amountColumn('until_ms', 'state.untilMs'),
 ]
 
+/** Those that are not 0 after a limit has refused a request because of what is spent. */
+export const REFUSED_COLUMNS = budgetLimits.map(({ name }) => `${name}_refused`)
+
 function amountColumn(name: string, property: string): Column {
   return { name, type: 'INTEGER', property }
 }

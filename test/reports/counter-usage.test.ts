@@ -1,0 +1,64 @@
+/** Lists of counters: how many of an organisation are read, and those that refuse among very many. */
+
+import { Database } from 'bun:sqlite'
+import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
+import { EmbeddedAccountUsageReader } from '../../src/ledger/embedded/sqlite-readers.ts'
+import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
+import { noCharge } from '../../src/ledger/ledger.ts'
+import { COUNTERS_READ_MAX, counterUsagesOf } from '../../src/reports/counter-usage.ts'
+import { checked } from '../support/admin.ts'
+
+test('10,000 counters of an organisation are read, and those that refuse whichever they are', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'weir-counters-'))
+  try {
+    const limits = { spend: { total: 100, strict: false, onExhausted: 'finish' as const } }
+    const account = (value: string) => ({
+      ...{ organization: 'acme', organizationLimits: {}, key: 'k', keyLimits: {} },
+      budgets: [{ name: 'person', value, limits }],
+    })
+    const hold = (id: string, costMicroUsd: number) => ({
+      ...{ id, estimate: { inputTokens: 1, outputTokens: 1, costMicroUsd }, floorMicroUsd: 0 },
+    })
+    const ledger = EmbeddedLedger.open(directory)
+    const reader = new EmbeddedAccountUsageReader(directory)
+    for (const value of ['ann', 'zoe']) {
+      const reservation = ledger.reserve(account(value), hold(value, 60))
+      ledger.settle(reservation, { ...noCharge('completed'), model: 'm', costMicroUsd: 60 })
+    }
+    expect(() => ledger.reserve(account('zoe'), hold('refused', 41))).toThrow('more than is left')
+    await ledger.close()
+    const file = new Database(join(directory, LEDGER_FILE))
+    const columns = file.query<{ name: string }, []>("SELECT name FROM pragma_table_info('scope')").all()
+    const names = columns.map(({ name }) => name)
+    const copied = names.map((name) => (name === 'key' ? "'bperson' || char(9) || 'v' || i" : name))
+    file.run(
+      `INSERT INTO scope (${names})
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${COUNTERS_READ_MAX})
+         SELECT ${copied} FROM scope, n WHERE key = 'bperson' || char(9) || 'ann'`,
+    )
+    file.close()
+    expect(await reader.counters(['acme'], 'refused')).toEqual([['person\tzoe']])
+    const budgets = [{ name: 'person', per: 'tag:person', limits: { spend: { total: 0.0001 } } }]
+    const config = {
+      ...checked({
+        providers: { up: 'http://127.0.0.1:9' },
+        models: { m: { targets: [{ provider: 'up', model: 'a' }], price: { input: 1, output: 1 } } },
+        config: { tags: ['person'], organizations: [{ id: 'acme', budgets, keys: [] }] },
+      }),
+      dataDir: directory,
+    }
+    const refusing = await counterUsagesOf(config, { isRefusing: true })
+    expect(refusing.map(({ value, isRefusing }) => [value, isRefusing])).toEqual([['zoe', true]])
+    const limited: string[] = []
+    const all = await counterUsagesOf(config, { limited: (...of) => limited.push(of.join(' ')) })
+    expect([all.length, limited]).toEqual([COUNTERS_READ_MAX, [`acme ${COUNTERS_READ_MAX + 2}`]])
+    const found = await counterUsagesOf(config, { value: 'zoe', limited: (...of) => limited.push(of.join(' ')) })
+    expect([found.length, limited.length]).toEqual([1, 1])
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+})
