@@ -206,7 +206,8 @@ const THRESHOLDS = '../core/limit-amounts.ts'
 
 export const memoryMutants: readonly Mutant[] = [
   [ACCOUNTS, 'scopes: [...pair, ...own]', 'scopes: pair'],
-  [ACCOUNTS, 'budget === undefined ? UNKNOWN_AMOUNTS :', ''],
+  [ACCOUNTS, 'Date.now() < found.untilMs', 'true'],
+  [ACCOUNTS, '(place < 0 ? undefined : limits[place + 2])', 'limits[place + 2]'],
   [SCOPE, 'window > opened && now >= (scope.ends[index] ?? 0)', 'window > opened'],
   [SCOPE, 'roll(scope, i, window)\n    const end', 'const end'],
   [MEMORY, 'turnOf(hold) <= known.turn)', 'true)'],
@@ -282,7 +283,7 @@ export const memoryMutants: readonly Mutant[] = [
   [SCOPE, 'isSame(one) && one.spent >= spent)', 'isSame(one))'],
   [SCOPE, 'if (scope.crossings.some((one) => isSame(one) && one.spent >= spent)) return', ''],
   [SCOPE, 'one.budget === budget && one.window === window', 'one.budget === budget'],
-  [ACCOUNTS, 'amountsOf(keyLimits, alertShares)', 'amountsOf(keyLimits)'],
+  [ACCOUNTS, 'amountsOf(limits, alertShares)', 'amountsOf(limits)'],
   [THRESHOLDS, 'threshold <= after', 'threshold < after'],
   [THRESHOLDS, 'THRESHOLDS_FROM + budget * count', 'THRESHOLDS_FROM'],
   [FULL, 'reservation, scopes, unit, used[unit], 0, limits)', 'reservation, scopes, unit, used[unit], 0, [[], []])'],

@@ -50,9 +50,8 @@ export function accountState(account: Account, pair: Scopes, counters: Counters,
   const { limits, scopeNames } = termsOf(account)
   if (budgets === undefined) return { scopes: pair, limits, budgets, zoned: undefined }
   const zoned = windowsIn(timeZone, now)
-  const scopes = [...pair]
-  for (const name of scopeNames) scopes.push(counters.open(name, now, zoned))
-  return { scopes, limits, budgets, zoned }
+  const own = scopeNames.map((name) => counters.open(name, now, zoned))
+  return { scopes: [...pair, ...own], limits, budgets, zoned }
 }
 
 /**
