@@ -24,6 +24,10 @@ const KNOWN_SEEDS = [
 
 for (const seed of KNOWN_SEEDS) test(`the world of seed ${seed}`, () => simulate(seed, A_WORLD))
 
+// A settlement came after the record of its reservation, which had been lost, was deleted.
+test('the world of seed 2005, with a gateway away', () =>
+  simulate(2005, A_WORLD, { isAnyAway: true, hasCounters: true }))
+
 test(`${REQUESTS} requests`, async () => {
   const seed = randomSeed('simulation')
   const kinds = new Map<string, number>()
