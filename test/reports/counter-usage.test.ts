@@ -1,4 +1,4 @@
-/** Lists of counters: how many of an organisation are read, and those that refuse among very many. */
+/** Very many counters: how many of an organisation are listed, those that refuse, and what a new one would get. */
 
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
@@ -9,6 +9,7 @@ import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { EmbeddedAccountUsageReader } from '../../src/ledger/embedded/sqlite-readers.ts'
 import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
 import { noCharge } from '../../src/ledger/ledger.ts'
+import { COUNTERS_MAX } from '../../src/ledger/reservation-store.ts'
 import { COUNTERS_READ_MAX, counterUsagesOf } from '../../src/reports/counter-usage.ts'
 import { checked } from '../support/admin.ts'
 
@@ -31,16 +32,18 @@ test('10,000 counters of an organisation are read, and those that refuse whichev
     }
     expect(() => ledger.reserve(account('zoe'), hold('refused', 41))).toThrow('more than is left')
     await ledger.close()
-    const file = new Database(join(directory, LEDGER_FILE))
-    const columns = file.query<{ name: string }, []>("SELECT name FROM pragma_table_info('scope')").all()
-    const names = columns.map(({ name }) => name)
-    const copied = names.map((name) => (name === 'key' ? "'bperson' || char(9) || 'v' || i" : name))
-    file.run(
-      `INSERT INTO scope (${names})
-         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${COUNTERS_READ_MAX})
-         SELECT ${copied} FROM scope, n WHERE key = 'bperson' || char(9) || 'ann'`,
-    )
-    file.close()
+    const copyCounter = (count: number, name: string) => {
+      using file = new Database(join(directory, LEDGER_FILE))
+      const columns = file.query<{ name: string }, []>("SELECT name FROM pragma_table_info('scope')").all()
+      const names = columns.map((column) => column.name)
+      const copied = names.map((column) => (column === 'key' ? `'bperson' || char(9) || '${name}' || i` : column))
+      file.run(
+        `INSERT INTO scope (${names})
+           WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
+           SELECT ${copied} FROM scope, n WHERE key = 'bperson' || char(9) || 'ann'`,
+      )
+    }
+    copyCounter(COUNTERS_READ_MAX, 'v')
     expect(await reader.counters(['acme'], 'refused')).toEqual([['person\tzoe']])
     const budgets = [{ name: 'person', per: 'tag:person', limits: { spend: { total: 0.0001 } } }]
     const config = {
@@ -58,6 +61,14 @@ test('10,000 counters of an organisation are read, and those that refuse whichev
     expect([all.length, limited]).toEqual([COUNTERS_READ_MAX, [`acme ${COUNTERS_READ_MAX + 2}`]])
     const found = await counterUsagesOf(config, { value: 'zoe', limited: (...of) => limited.push(of.join(' ')) })
     expect([found.length, limited.length]).toEqual([1, 1])
+    const preview = async (value: string) => {
+      const [counter] = account(value).budgets
+      const bounded = { ...account(value), budgets: counter && [{ ...counter, isBounded: true }] }
+      return (await reader.preview(bounded, hold('next', 1))).outcome
+    }
+    expect([await preview('ann'), await preview('new')]).toEqual(['granted', 'granted'])
+    copyCounter(COUNTERS_MAX - COUNTERS_READ_MAX - 2, 'w')
+    expect([await preview('ann'), await preview('new')]).toEqual(['granted', 'crowded'])
   } finally {
     rmSync(directory, { recursive: true })
   }

@@ -18,6 +18,8 @@ const NO_ZONED: ZonedWindows = { windows: NONE_OPEN, starts: NONE_OPEN, ends: bu
 export class Counters {
   /** By `b` and the counter's name. */
   readonly scopes = new Map<string, ScopeState>()
+  /** How many the organisation has beside those in `scopes`: for a store of one request. */
+  elsewhere = 0
   private sweptMs = 0
 
   /** `dropped` gets each counter that has ended. */
@@ -41,11 +43,15 @@ export class Counters {
    * none. `opened` are the scopes of `budgets`.
    */
   crowded(budgets: readonly CounterAccount[], opened: readonly ScopeState[], now: number): number {
-    if (this.scopes.size + budgets.length <= COUNTERS_MAX) return -1
+    if (this.size + budgets.length <= COUNTERS_MAX) return -1
     const isNew = (scope: ScopeState, i: number) => budgets[i]?.isBounded === true && !this.has(scope)
     if (!opened.some(isNew)) return -1
     this.sweep(now, CROWDED_SWEEP_MS)
-    return this.scopes.size + opened.filter(isNew).length > COUNTERS_MAX ? opened.findIndex(isNew) : -1
+    return this.size + opened.filter(isNew).length > COUNTERS_MAX ? opened.findIndex(isNew) : -1
+  }
+
+  private get size(): number {
+    return this.scopes.size + this.elsewhere
   }
 
   /** Drops counters that have ended, at most once in a time. */

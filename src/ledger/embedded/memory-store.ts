@@ -209,6 +209,12 @@ export class MemoryStore {
     ])
   }
 
+  /** For a store of one request: how many counters the organisation has. */
+  setCounterCount(organization: string, count: number): void {
+    const { counters } = this.organization(organization)
+    counters.elsewhere = Math.max(0, count - counters.scopes.size)
+  }
+
   /** Restores the state that another process left. Must come before any other call. */
   restore(scopes: readonly ScopeState[], reservations: readonly ReservationState[]): void {
     for (const scope of scopes) {

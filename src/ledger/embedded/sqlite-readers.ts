@@ -247,6 +247,10 @@ export class EmbeddedAccountUsageReader extends SqliteReader implements AccountU
       const scopes = ['', `k${key}`, ...counters].flatMap((name) => stored(organization, name) ?? [])
       store.restore(scopes, liveOfOrganization(database, tail, organization))
     })
+    if (account.budgets?.some(({ isBounded }) => isBounded) === true) {
+      const [all = []] = await this.counters([organization], 'all')
+      store.setCounterCount(organization, all.length)
+    }
     return store.reserve(account, hold)
   }
 
