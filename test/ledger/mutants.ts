@@ -218,7 +218,7 @@ export const memoryMutants: readonly Mutant[] = [
   [SCOPE, 'Object.assign(bucket, rates[i])', 'bucket'],
   [SCOPE, 'Object.assign(budget, budgets[i])', 'budget'],
   [COUNTER_TABLE, 'now < scope.untilMs || scope.live > 0', 'now < scope.untilMs'],
-  [COUNTER_TABLE, 'this.scopes.size + opened.filter(isNew).length > COUNTERS_MAX', 'false'],
+  [COUNTER_TABLE, 'this.size + opened.filter(isNew).length > COUNTERS_MAX', 'false'],
   [SCOPE, 'window <= (scope.windows[index] ?? 0)', 'window === (scope.windows[index] ?? 0)'],
   [SCOPE, '  budget.held = 0\n', ''],
   [BUCKET, 'bucket.used = Math.max(0, left)', 'bucket.used = left'],
