@@ -357,10 +357,7 @@ export class Rooms implements Ticking, ReportedRoomsOwner {
     const old = [...this.held.values()].filter(({ leftMs }) => sinceMs - leftMs >= RENEW_MS)
     for (let at = 0; at < old.length; at += LOOKS_MAX) {
       const some = old.slice(at, at + LOOKS_MAX)
-      const { left } = await this.take(
-        some.map(({ meter }) => ({ meter, need: 0, spare: 0 })),
-        false,
-      )
+      const left = await this.source.left(some.map(({ meter }) => meter))
       const nowMs = performance.now()
       some.forEach((held, i) => {
         held.left = left[i] ?? held.left

@@ -61,6 +61,17 @@ export class StandbyRoom implements RoomSource {
     return this.takeHere(standby, asks, isLow)
   }
 
+  /** What is left of meters, in their order. Empty if the room does not answer: a request that needs it finds out. */
+  async left(meters: readonly Meter[]): Promise<readonly number[]> {
+    const asks = meters.map((meter) => ({ meter, need: 0, spare: 0 }))
+    if (this.standby !== undefined) return this.takeHere(this.standby, asks, false).left
+    try {
+      return (await this.source.take(asks, false)).left
+    } catch {
+      return []
+    }
+  }
+
   give(amounts: readonly Amount[]): void {
     const { standby } = this
     if (standby === undefined) return this.source.give(amounts)

@@ -7,8 +7,11 @@ import type { Amount, Ask, RoomReport, RoomSource, Taken } from '../../capacity/
 import type { ToSupervisor } from './ipc.ts'
 import { PendingReplies } from './pending-replies.ts'
 
-/** Without an answer for so long, the process keeps to the limits by itself. */
-const ANSWER_MS_MAX = 500
+/**
+ * Without an answer for so long, the process keeps to its part of the limits by itself, which is at least one request.
+ * The supervisor of a busy machine may take a second, and then each process would let one more through.
+ */
+const ANSWER_MS_MAX = 5000
 
 type Sent = Extract<ToSupervisor, { type: 'take-room' | 'give-room' | 'hold-room' | 'report-room' }>
 
