@@ -73,8 +73,12 @@ test('the status has its shape', async () => {
 
 test('the targets are those of the configuration, with what the workers counted', async () => {
   await request()
-  const counted = async () => ((await read('/api/targets'))['rows'] as { attempts: number }[])[0]?.attempts ?? 0
-  await until(async () => (await counted()) > 0)
+  // Figures and states come in messages of their own.
+  const first = async () => ((await read('/api/targets'))['rows'] as { attempts: number; state: string }[])[0]
+  await until(async () => {
+    const row = await first()
+    return row !== undefined && row.attempts > 0 && row.state !== 'unknown'
+  })
   const targets = await read('/api/targets')
   expectShape(schemas.Targets, targets)
   expect(targets['rows']).toMatchObject([
