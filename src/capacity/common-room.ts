@@ -117,7 +117,7 @@ interface Turns {
 export class CommonRoom {
   private readonly states = new Map<string, State>()
 
-  constructor(private readonly now: () => number = Date.now) {}
+  constructor(private readonly now: () => number = () => Date.now()) {}
 
   take(asks: readonly Ask[], isLow: boolean, holder: string): Taken {
     const nowMs = this.now()
