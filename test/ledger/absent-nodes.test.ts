@@ -224,6 +224,9 @@ for (const [days, some] of Object.entries(losses)) {
     test(`back after ${days} days, with ${lost} lost`, async () => {
       await using server = await RedisServer.start()
       const fleet = await Fleet.start(server, open)
+      // All days of the node are in one month, whichever day is today: days are summed by month.
+      const today = new Date(fleet.now())
+      await fleet.leap(Date.UTC(today.getUTCFullYear(), today.getUTCMonth() + 1, 10, 12) - today.getTime())
       const absence = new Absence(server, fleet, new Random(randomSeed(`absent ${days} ${lost}`)))
       const { ledger: other } = await fleet.node(directory())
       const byDay = ({ day, key }: Served) => `${day} ${key}`
