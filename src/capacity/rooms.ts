@@ -3,6 +3,7 @@
  * the room that all processes share, and what running requests have taken of it.
  */
 
+import { batchesOf } from '../core/batches.ts'
 import type { CapacityConfig, ReportedLimit } from '../core/capacity-limits.ts'
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 import { slowTicker, type Ticking } from '../core/ticker.ts'
@@ -355,8 +356,7 @@ export class Rooms implements Ticking, ReportedRoomsOwner {
   /** Reads what is left of limits that this process has not asked for lately: others take room of them, too. */
   private async look(sinceMs: number): Promise<void> {
     const old = [...this.held.values()].filter(({ leftMs }) => sinceMs - leftMs >= RENEW_MS)
-    for (let at = 0; at < old.length; at += LOOKS_MAX) {
-      const some = old.slice(at, at + LOOKS_MAX)
+    for (const some of batchesOf(old, LOOKS_MAX)) {
       const left = await this.source.left(some.map(({ meter }) => meter))
       const nowMs = performance.now()
       some.forEach((held, i) => {

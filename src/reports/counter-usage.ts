@@ -2,6 +2,7 @@
 
 import { openAccountUsageReader, openKeyStore } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
+import { batchesOf } from '../core/batches.ts'
 import type { BudgetConfig } from '../core/budget-config.ts'
 import type { SpentBefore } from '../core/limits.ts'
 import { amountOf, spendLimits } from '../core/limits.ts'
@@ -70,8 +71,7 @@ export async function counterUsagesOf(config: Config, filter: CounterFilter): Pr
   const changes = new Map(records.map((record) => [record.organization, budgetChangesOf(record)]))
   return await withLedger(openAccountUsageReader, config, async (reader) => {
     const found: CounterLimitUsage[] = []
-    for (let i = 0; i < organizations.length; i += ORGANIZATIONS_A_READ) {
-      const some = organizations.slice(i, i + ORGANIZATIONS_A_READ)
+    for (const some of batchesOf(organizations, ORGANIZATIONS_A_READ)) {
       const names = await reader.counters(
         some.map(({ id }) => id),
         filter.isRefusing === true ? 'refused' : 'all',
@@ -144,10 +144,7 @@ function countersOf(
 }
 
 function partsOf(organization: OrganizationConfig, counters: readonly Counter[], changes: BudgetChanges): Part[] {
-  return Array.from({ length: Math.ceil(counters.length / COUNTERS_A_READ) }, (_, i) => ({
-    ...{ organization, changes },
-    counters: counters.slice(i * COUNTERS_A_READ, (i + 1) * COUNTERS_A_READ),
-  }))
+  return Array.from(batchesOf(counters, COUNTERS_A_READ), (some) => ({ organization, changes, counters: some }))
 }
 
 async function usagesOf(reader: AccountUsageReader, parts: readonly Part[]): Promise<readonly CounterLimitUsage[]> {
