@@ -5,6 +5,7 @@
 
 import { isObject, type JsonObject, numberOf } from '../core/json.ts'
 import { bucketOf, type Meter } from './meter.ts'
+import { type Turn, Turns } from './turns.ts'
 
 /** A process asks for room of one meter. */
 export interface Ask {
@@ -13,6 +14,8 @@ export interface Ask {
   readonly need: number
   /** For requests to come: as much of it as is free. */
   readonly spare: number
+  /** What one request takes: more than that is more than one turn. */
+  readonly each?: number
   /** Turns that the lower class has had at this process while the upper one waited, since it last asked. */
   readonly lows?: number
 }
@@ -21,6 +24,8 @@ export interface Ask {
 export interface Taken {
   /** 0: granted. */
   readonly waitMs: number
+  /** Whose turn it was, if organisations were given. */
+  readonly organization?: string | undefined
   readonly granted: readonly number[]
   /** What is left of each, from 0 to 1. */
   readonly left: readonly number[]
@@ -45,8 +50,11 @@ export interface RoomReport {
 
 /** Where processes take room. Nothing throws but `take`, which rejects while the room cannot be reached. */
 export interface RoomSource {
-  /** `isLow`: for requests of the lower class, which get only every tenth turn while others wait. */
-  take(asks: readonly Ask[], isLow: boolean): Promise<Taken>
+  /**
+   * `isLow`: for requests of the lower class, which get only every tenth turn while others wait. `turns`: for which
+   * organisations, at most `TURNS_MAX`; without any, nobody is let pass.
+   */
+  take(asks: readonly Ask[], isLow: boolean, turns?: readonly Turn[]): Promise<Taken>
   give(amounts: readonly Amount[]): void
   /** Places of concurrency that this process still holds; without a sign of it they are free after 20 s. */
   renew(held: readonly Amount[]): void
@@ -63,13 +71,6 @@ const LOOK_MS = 25
 const LOW_TURNS = 10
 /** So many turns of the lower class may have come too early: then it waits until all are made up for. */
 const EARLY_MAX = 3
-/** A process that was denied is waited for if it is its turn; without another ask only for so long. */
-const TURN_MS = 500
-/** One turn for so many places, or so much a minute, may come early. */
-const EARLY_PLACES = 50
-const EARLY_RATE = 3000
-/** After this time it counts no more what turns a process has had. */
-const TURNS_KEPT_MS = 10_000
 /**
  * After a 429 that does not report what is left, this much of what came back until then comes back from now on; at most
  * once in `REFUSED_MS`, because requests that were sent together are refused together. It grows by `REGROWTH` of the
@@ -103,15 +104,8 @@ interface State {
   urgentMs: number
   /** Of the upper class while it waits, less those that the lower class has had for them. */
   turns: number
-  /** The turns that processes have had while others waited, by class. */
+  /** The turns of organisations, by class. */
   readonly had: { readonly upper: Turns; readonly lower: Turns }
-}
-
-/** The processes go in turn: who waits is not passed by one that has had more turns since it began to wait. */
-interface Turns {
-  /** Where the process was that had the last turn. */
-  at: number
-  readonly of: Map<string, { had: number; waitsUntilMs: number; keptUntilMs: number }>
 }
 
 export class CommonRoom {
@@ -119,24 +113,24 @@ export class CommonRoom {
 
   constructor(private readonly now: () => number = () => Date.now()) {}
 
-  take(asks: readonly Ask[], isLow: boolean, holder: string): Taken {
+  take(asks: readonly Ask[], isLow: boolean, holder: string, turns: readonly Turn[] = []): Taken {
     const nowMs = this.now()
     const states = asks.map(({ meter }) => this.stateOf(meter, nowMs))
     const needed = asks.flatMap((ask, i): Needed[] => {
       const state = states[i]
       if (state === undefined || ask.need <= 0) return []
-      return [{ meter: ask.meter, turns: state.had[isLow ? 'lower' : 'upper'], waitMs: waitFor(ask, state, nowMs) }]
+      return [{ ask, at: i, turns: state.had[isLow ? 'lower' : 'upper'], waitMs: waitFor(ask, state, nowMs) }]
     })
     let waitMs = Math.max(0, ...needed.map((one) => one.waitMs))
-    const queued = queueOf(needed, holder, nowMs)
-    const place = queued === undefined ? 0 : placeOf(queued.turns, holder, nowMs)
+    const queued = queueOf(needed, holder, turns, nowMs)
+    const next = queued?.turns.next(queued.ask.meter, turns, holder, nowMs)
     const urgent = states.filter(({ urgentMs }) => nowMs < urgentMs)
     for (const [i, { lows = 0 }] of asks.entries()) {
       const state = states[i]
       if (state !== undefined) state.turns = Math.max(-EARLY_MAX * LOW_TURNS, state.turns - lows * LOW_TURNS)
     }
     if (waitMs === 0 && isLow && urgent.some(({ turns }) => turns < LOW_TURNS - 1)) waitMs = LOOK_MS
-    if (waitMs === 0 && queued !== undefined && mustLetPass(queued, place, holder, nowMs)) waitMs = LOOK_MS
+    if (waitMs === 0 && next?.letsPass === true) waitMs = LOOK_MS
     if (waitMs > 0) {
       for (const state of states) {
         state.waitingMs = nowMs + WAITING_MS
@@ -144,19 +138,18 @@ export class CommonRoom {
         if (nowMs >= state.urgentMs) state.turns = 0
         state.urgentMs = nowMs + WAITING_MS
       }
-      const waiting = { had: place, waitsUntilMs: nowMs + TURN_MS, keptUntilMs: nowMs + TURNS_KEPT_MS }
-      queued?.turns.of.set(holder, waiting)
+      if (next !== undefined) queued?.turns.wait(next)
       return { waitMs, granted: [], left: asks.map(({ meter }, i) => leftOf(meter, states[i])) }
     }
     // What is for requests to come is no turn.
     for (const state of queued === undefined ? [] : urgent)
       state.turns = isLow ? state.turns - (LOW_TURNS - 1) : Math.min(LOW_TURNS - 1, state.turns + 1)
-    if (queued !== undefined) {
-      queued.turns.at = Math.max(queued.turns.at, place)
-      queued.turns.of.set(holder, { had: place + 1, waitsUntilMs: 0, keptUntilMs: nowMs + TURNS_KEPT_MS })
-    }
     const granted = asks.map((ask, i) => grant(ask, states[i], holder, nowMs))
-    return { waitMs, granted, left: asks.map(({ meter }, i) => leftOf(meter, states[i])) }
+    const left = asks.map(({ meter }, i) => leftOf(meter, states[i]))
+    if (queued === undefined || next === undefined) return { waitMs, granted, left }
+    const { each = 0 } = queued.ask
+    queued.turns.moveOn(next, each > 0 ? Math.max(1, (granted[queued.at] ?? 0) / each) : 1)
+    return { waitMs, organization: next.organization, granted, left }
   }
 
   give(amounts: readonly Amount[], holder: string): void {
@@ -245,20 +238,15 @@ function grown({ share, refusedShare }: State, ms: number): number {
 
 function newState(level: number, atMs: number): State {
   const rate = { level, atMs, share: 1, refusedShare: 0, closedMs: 0, refusedMs: Number.NEGATIVE_INFINITY }
-  const had = { upper: { at: 0, of: new Map() }, lower: { at: 0, of: new Map() } }
+  const had = { upper: new Turns(), lower: new Turns() }
   return { ...rate, window: 0, used: 0, holders: new Map(), waitingMs: 0, urgentMs: 0, turns: 0, had }
-}
-
-/** How many turns a process counts as having had: one that has not waited gets none for that time. */
-function placeOf({ at, of }: Turns, holder: string, nowMs: number): number {
-  const known = of.get(holder)
-  if (known === undefined || nowMs >= known.keptUntilMs) return at
-  return nowMs < known.waitsUntilMs ? known.had : Math.max(known.had, at)
 }
 
 /** A meter of which a process needs something. */
 interface Needed {
-  readonly meter: Meter
+  readonly ask: Ask
+  /** Which of the asks it is. */
+  readonly at: number
   readonly turns: Turns
   readonly waitMs: number
 }
@@ -267,19 +255,9 @@ interface Needed {
  * A process waits in turn for one meter alone: if it were second in two orders, the first of each could wait for the
  * other. That is the one for which it waits already, or else the one that lacks the most.
  */
-function queueOf(needed: readonly Needed[], holder: string, nowMs: number): Needed | undefined {
-  const known = needed.find(({ turns }) => nowMs < (turns.of.get(holder)?.waitsUntilMs ?? 0))
+function queueOf(needed: readonly Needed[], holder: string, turns: readonly Turn[], nowMs: number): Needed | undefined {
+  const known = needed.find((one) => one.turns.isWaiting(turns, holder, nowMs))
   return known ?? needed.toSorted((one, other) => other.waitMs - one.waitMs)[0]
-}
-
-/** Whether another process waits that has had fewer turns. Of what is plentiful some come early: asks take time. */
-function mustLetPass({ meter, turns: { of } }: Needed, place: number, holder: string, nowMs: number): boolean {
-  const early = Math.floor(meter.limit / (meter.kind === 'concurrency' ? EARLY_PLACES : EARLY_RATE))
-  for (const [other, { had, waitsUntilMs, keptUntilMs }] of of) {
-    if (nowMs >= keptUntilMs) of.delete(other)
-    else if (other !== holder && nowMs < waitsUntilMs && had + early < place) return true
-  }
-  return false
 }
 
 /** A provider that is known by its 429s alone may have no bucket: nothing gathers for a burst after a rest. */

@@ -6,6 +6,7 @@ import type { RedisClient } from '../redis/connect.ts'
 import { StoredScript } from '../redis/stored-script.ts'
 import type { Amount, Ask, RoomReport, RoomSource, Taken } from './common-room.ts'
 import lua from './take-room.lua' with { type: 'text' }
+import type { Turn } from './turns.ts'
 
 const SCRIPT = new StoredScript(`${clock}\n${lua}`)
 /** How long the first request waits for the connection. */
@@ -20,12 +21,17 @@ export class RedisRoom implements RoomSource {
 
   constructor(private readonly place: RedisConfig) {}
 
-  async take(asks: readonly Ask[], isLow: boolean): Promise<Taken> {
-    const words = asks.flatMap(({ meter, need, spare, lows = 0 }) => [meter.kind, meter.limit, need, spare, lows])
+  async take(asks: readonly Ask[], isLow: boolean, turns: readonly Turn[] = []): Promise<Taken> {
+    const words = asks.flatMap(({ meter, need, spare, lows = 0, each = 0 }) => {
+      return [meter.kind, meter.limit, need, spare, lows, each]
+    })
+    const named = turns.flatMap(({ organization, weight, waitedMs }) => [organization, weight, Math.floor(waitedMs)])
     const names = asks.map(({ meter }) => meter.name)
-    const [waitMs = 0, ...rest] = (await this.run('take', names, isLow, words)).map(Number)
-    const granted = rest.filter((_, i) => i % 2 === 0)
-    return { waitMs, granted: waitMs > 0 ? [] : granted, left: rest.filter((_, i) => i % 2 === 1) }
+    const [waitMs = 0, turn = 0, ...rest] = (await this.run('take', names, isLow, words, named)).map(Number)
+    const left = rest.filter((_, i) => i % 2 === 1)
+    if (waitMs > 0) return { waitMs, granted: [], left }
+    const organization = turns[turn - 1]?.organization
+    return { waitMs, organization, granted: rest.filter((_, i) => i % 2 === 0), left }
   }
 
   give(amounts: readonly Amount[]): void {
@@ -39,7 +45,14 @@ export class RedisRoom implements RoomSource {
   report(reports: readonly RoomReport[]): void {
     for (const isRefusal of [false, true]) {
       const chosen = reports.filter((one) => one.isRefusal === isRefusal)
-      const words = chosen.flatMap(({ meter, level, closedMs }) => ['rate', meter.limit, level, Math.ceil(closedMs), 0])
+      const words = chosen.flatMap(({ meter, level, closedMs }) => [
+        'rate',
+        meter.limit,
+        level,
+        Math.ceil(closedMs),
+        0,
+        0,
+      ])
       const names = chosen.map(({ meter }) => meter.name)
       if (chosen.length > 0) void this.run('report', names, isRefusal, words).catch(() => undefined)
     }
@@ -60,7 +73,7 @@ export class RedisRoom implements RoomSource {
   }
 
   private async send(operation: 'give' | 'renew', amounts: readonly Amount[]): Promise<void> {
-    const words = amounts.flatMap(({ meter, amount }) => [meter.kind, meter.limit, Math.floor(amount), 0, 0])
+    const words = amounts.flatMap(({ meter, amount }) => [meter.kind, meter.limit, Math.floor(amount), 0, 0, 0])
     const names = amounts.map(({ meter }) => meter.name)
     try {
       await this.run(operation, names, false, words)
@@ -74,13 +87,17 @@ export class RedisRoom implements RoomSource {
     names: readonly string[],
     isLow: boolean,
     words: readonly (string | number)[],
+    /** Of organisations. */
+    turns: readonly (string | number)[] = [],
   ): Promise<readonly string[]> {
     this.opening ??= this.open()
     await this.opening
     const { client } = this
     if (client?.status !== 'ready') throw new Error('Redis cannot be reached')
     const keys = names.map((name) => PREFIX + name)
-    const reply = await SCRIPT.call(client, keys, [operation, this.holder, isLow ? '1' : '0', ...words])
+    if (turns.length > 0) keys.push(...keys.map((key) => `${key}:${isLow ? 'low-turns' : 'turns'}`))
+    const start = [operation, this.holder, isLow ? '1' : '0', names.length]
+    const reply = await SCRIPT.call(client, keys, [...start, ...words, ...turns])
     return Array.isArray(reply) ? reply.map(String) : []
   }
 }

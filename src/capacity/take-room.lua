@@ -1,22 +1,34 @@
 -- What is left of the limits of providers and targets, for all nodes: `common-room.ts` is the same for one node.
--- KEYS: one hash for each meter. ARGV: the operation, the holder, 1 for the lower class (of `report`: for a refusal),
--- and for each meter its kind, its limit, what is needed or given or held or left, what is spare (of `report`: for how
--- long nothing comes back), and turns that the lower class has had.
+-- KEYS: one hash for each meter, and of `take` for organisations one sorted set for each: the places in their turns
+-- (`turns.ts`). ARGV: the operation, the holder, 1 for the lower class (of `report`: for a refusal), the number of meters,
+-- for each meter its kind, its limit, what is needed or given or held or left, what is spare (of `report`: for how long
+-- nothing comes back), turns that the lower class has had, what one request takes; and for each organisation its name,
+-- its weight, and for how long it has waited.
 
 local HELD_MS, WAITING_MS, LOOK_MS, LOW_TURNS, BUCKET_SHARE = 20000, 300, 25, 10, 6
-local EARLY_MAX, TURN_MS, TURNS_KEPT_MS, EARLY_PLACES, EARLY_RATE = 3, 500, 10000, 50, 3000
+local EARLY_MAX, TURN_MS, TURNS_KEPT_MS, EARLY_PLACES, EARLY_RATE, PATIENCE_MS = 3, 500, 10000, 50, 3000, 100
+local NEARLY = 0.000001
 local REFUSED_SHARE, REFUSED_MS, SHARE_MIN = 0.8, 2000, 0.05
 local REGROWTH, NEAR_REGROWTH, NEAR, BURST_SHARE = 0.000003, 0.0000004, 0.03, 0.01
 -- Longer than a month, after which nothing of a hash counts.
 local KEPT_MS = 32 * 86400000
 
 local operation, holder, is_low = ARGV[1], 'h:' .. ARGV[2], ARGV[3] == '1'
--- The turns of the class: of each process, and where the one was that had the last turn.
+-- Of the turns of the class: who waits, by process and organisation, and the least place.
 local class = is_low and 'l:' or 'u:'
-local turns_of, turns_at = class .. ARGV[2], class .. '@'
+local least_place = class .. '@'
 
 local function number(value)
   return tonumber(value or '0') or 0
+end
+
+local METER_WORDS, TURN_WORDS = 6, 3
+local meter_count = number(ARGV[4])
+local organizations, is_named = {}, {}
+for at = 4 + meter_count * METER_WORDS, #ARGV - 1, TURN_WORDS do
+  local name = ARGV[at + 1]
+  organizations[#organizations + 1] = { name = name, weight = number(ARGV[at + 2]), since = now - number(ARGV[at + 3]) }
+  is_named[name] = true
 end
 
 -- The days since 1970 of the first day of the month of a day; after Howard Hinnant's civil_from_days.
@@ -54,7 +66,7 @@ end
 
 local function state_of(i)
   local key = KEYS[i]
-  local at = 3 + (i - 1) * 5
+  local at = 4 + (i - 1) * METER_WORDS
   local meter = {
     key = key,
     kind = ARGV[at + 1],
@@ -62,6 +74,8 @@ local function state_of(i)
     amount = number(ARGV[at + 3]),
     spare = number(ARGV[at + 4]),
     lows = number(ARGV[at + 5]),
+    each = number(ARGV[at + 6]),
+    turns_key = KEYS[meter_count + i],
     others = {},
     holders = {},
     held = 0,
@@ -70,17 +84,14 @@ local function state_of(i)
   local fields = {}
   for f = 1, #found, 2 do fields[found[f]] = found[f + 1] end
   meter.waiting, meter.urgent, meter.turns = number(fields.waiting), number(fields.urgent), number(fields.turns)
-  meter.turns_at = number(fields[turns_at])
-  meter.place = meter.turns_at
+  meter.least_place = number(fields[least_place])
   for name, value in pairs(fields) do
-    if string.sub(name, 1, 2) == class and name ~= turns_at then
-      local had, waits, kept = string.match(value, '^(%d+) (%d+) (%d+)$')
-      local is_waiting = had and number(waits) > now
-      if not had or number(kept) <= now then redis.call('HDEL', key, name)
-      elseif name == turns_of then
-        meter.is_queued = is_waiting
-        meter.place = is_waiting and number(had) or math.max(number(had), meter.turns_at)
-      elseif is_waiting then meter.others[#meter.others + 1] = number(had) end
+    if string.sub(name, 1, 2) == class and name ~= least_place then
+      local until_ms, since = string.match(value, '^(%d+) (%d+)$')
+      local other, organization = string.match(name, '^..(%S+) (.*)$')
+      if not until_ms or not other or number(until_ms) <= now then redis.call('HDEL', key, name)
+      elseif other ~= ARGV[2] then meter.others[#meter.others + 1] = { name = organization, since = number(since) }
+      elseif is_named[organization] then meter.is_queued = true end
     end
   end
   if meter.kind == 'rate' then
@@ -171,11 +182,11 @@ local function left_of(meter)
 end
 
 local meters = {}
-for i = 1, #KEYS do meters[i] = state_of(i) end
+for i = 1, meter_count do meters[i] = state_of(i) end
 
--- The wait, then what is granted and what is left of each meter.
-local function reply(wait, granted)
-  local words = { string.format('%d', wait) }
+-- The wait, which organisation had the turn (0: none), then what is granted and what is left of each meter.
+local function reply(wait, turn, granted)
+  local words = { string.format('%d', wait), string.format('%d', turn) }
   for i, meter in ipairs(meters) do
     words[#words + 1] = string.format('%d', granted[i] or 0)
     words[#words + 1] = string.format('%.3f', math.max(0, left_of(meter)))
@@ -217,8 +228,46 @@ if operation == 'report' then
   return {}
 end
 
-local function note_turns(meter, had, waits)
-  redis.call('HSET', meter.key, turns_of, string.format('%d %d %d', had, waits, now + TURNS_KEPT_MS))
+local function place_of(meter, organization)
+  return math.max(meter.least_place, number(redis.call('ZSCORE', meter.turns_key, organization) or nil))
+end
+
+-- Which organisation is furthest back, and whether it lets another pass.
+local function next_turn(meter)
+  local next
+  local others_place = math.huge
+  for i, organization in ipairs(organizations) do
+    local place = place_of(meter, organization.name)
+    if not next or place < next.place then
+      if next then others_place = math.min(others_place, next.place) end
+      next = { index = i, name = organization.name, weight = organization.weight, since = organization.since, place = place }
+    else
+      others_place = math.min(others_place, place)
+    end
+  end
+  if not next then return nil end
+  local early = math.floor(meter.limit / (meter.kind == 'concurrency' and EARLY_PLACES or EARLY_RATE))
+  for _, other in ipairs(meter.others) do
+    local place = place_of(meter, other.name)
+    others_place = math.min(others_place, place)
+    if other.name ~= next.name then
+      if place + early / next.weight < next.place - NEARLY then next.lets_pass = true end
+    elseif other.since + (early > 0 and PATIENCE_MS or 0) < next.since then
+      next.lets_pass = true
+    end
+  end
+  next.others_place = others_place
+  next.field = class .. ARGV[2] .. ' ' .. next.name
+  return next
+end
+
+local function move_on(meter, next, count)
+  redis.call('HDEL', meter.key, next.field)
+  local least = math.max(meter.least_place, math.min(next.others_place, next.place + (count - 1) / next.weight))
+  redis.call('HSET', meter.key, least_place, string.format('%.6f', least))
+  redis.call('ZADD', meter.turns_key, string.format('%.6f', next.place + count / next.weight), next.name)
+  redis.call('ZREMRANGEBYSCORE', meter.turns_key, '-inf', string.format('%.6f', least))
+  redis.call('PEXPIRE', meter.turns_key, TURNS_KEPT_MS)
 end
 
 local wait, queued = 0, nil
@@ -236,12 +285,8 @@ if wait == 0 and is_low then
     if now < meter.urgent and meter.turns < LOW_TURNS - 1 then wait = LOOK_MS end
   end
 end
-if wait == 0 and queued then
-  local early = math.floor(queued.limit / (queued.kind == 'concurrency' and EARLY_PLACES or EARLY_RATE))
-  for _, had in ipairs(queued.others) do
-    if had + early < queued.place then wait = LOOK_MS end
-  end
-end
+local next = queued and #organizations > 0 and next_turn(queued) or nil
+if wait == 0 and next and next.lets_pass then wait = LOOK_MS end
 if wait > 0 then
   for _, meter in ipairs(meters) do
     redis.call('HSET', meter.key, 'waiting', string.format('%d', now + WAITING_MS))
@@ -252,8 +297,8 @@ if wait > 0 then
     redis.call('HSET', meter.key, 'turns', string.format('%d', meter.turns))
     save(meter)
   end
-  if queued then note_turns(queued, queued.place, now + TURN_MS) end
-  return reply(math.min(wait, KEPT_MS), {})
+  if next then redis.call('HSET', queued.key, next.field, string.format('%d %d', now + TURN_MS, next.since)) end
+  return reply(math.min(wait, KEPT_MS), 0, {})
 end
 
 -- What is for requests to come is no turn.
@@ -263,11 +308,12 @@ for _, meter in ipairs(queued and meters or {}) do
     redis.call('HSET', meter.key, 'turns', string.format('%d', turns))
   end
 end
-if queued then
-  redis.call('HSET', queued.key, turns_at, string.format('%d', math.max(queued.turns_at, queued.place)))
-  note_turns(queued, queued.place + 1, 0)
-end
 
 local granted = {}
 for i, meter in ipairs(meters) do granted[i] = math.floor(grant(meter)) end
-return reply(0, granted)
+if next then
+  for i, meter in ipairs(meters) do
+    if meter == queued then move_on(meter, next, meter.each > 0 and math.max(1, granted[i] / meter.each) or 1) end
+  end
+end
+return reply(0, next and next.index or 0, granted)

@@ -6,6 +6,7 @@
 
 import { SLOW_PERIOD_MS, type Ticking, ticker } from '../core/ticker.ts'
 import type { RoomListener } from './rooms.ts'
+import { TURNS_MAX, type Turn } from './turns.ts'
 
 export const PRIORITIES = ['interactive', 'batch'] as const
 export type Priority = (typeof PRIORITIES)[number]
@@ -29,8 +30,10 @@ export interface Waiting {
   readonly untilMs: number
   /** Takes room if there is some. True: it goes on, and waits no longer. */
   tryNow(): boolean
-  /** Asks for the room that it lacks. */
-  ask(): void
+  /** The room that all processes share has given its organisation the next turn here. */
+  readonly hasTurn: boolean
+  /** Asks for the room that it lacks, for the organisations of its class that wait for the same. */
+  ask(turnsOf: () => readonly Turn[], newcomer?: string): void
   /** Its time is over, or others came before it in a full queue. */
   gaveUp(isShed: boolean): void
 }
@@ -39,8 +42,19 @@ export interface Waiting {
 class Line {
   readonly byKey = new Map<string, Waiting[]>()
   size = 0
+  /** Since its first request waits, or its last turn (`performance.now()`). */
+  private sinceMs = performance.now()
 
-  constructor(readonly organization: string) {}
+  constructor(
+    readonly organization: string,
+    private readonly weight: number,
+  ) {}
+
+  /** For the room that all processes share. */
+  get turn(): Turn {
+    const { organization, weight, sinceMs } = this
+    return { organization, weight, waitedMs: performance.now() - sinceMs }
+  }
 
   add(waiting: Waiting): void {
     this.byKey.getOrInsert(waiting.key, []).push(waiting)
@@ -58,6 +72,7 @@ class Line {
     if (list === undefined || at < 0) return false
     list.splice(at, 1)
     this.size--
+    if (isServed) this.sinceMs = performance.now()
     if (list.length === 0) this.byKey.delete(waiting.key)
     else if (isServed) {
       // The next turn is another key's.
@@ -107,7 +122,8 @@ export class WaitQueue implements Ticking, RoomListener {
   /** What the one that had the last turn had had before it. */
   private readonly virtual: Record<Priority, number> = { interactive: 0, batch: 0 }
   private readonly counts: Record<Priority, number> = { interactive: 0, batch: 0 }
-  private turns = 0
+  /** Of the upper class while the lower one waited, since that had its last. */
+  private upperTurns = 0
   private isPumping = false
 
   constructor(private readonly figures: QueueFigures) {}
@@ -135,7 +151,10 @@ export class WaitQueue implements Ticking, RoomListener {
     }
     const noLines = { interactive: new Map(), batch: new Map() }
     const lines = this.groups.getOrInsert(waiting.candidates, { lines: noLines }).lines[waiting.priority]
-    const line = lines.getOrInsertComputed(waiting.organization, (organization) => new Line(organization))
+    const line = lines.getOrInsertComputed(
+      waiting.organization,
+      (organization) => new Line(organization, waiting.weight),
+    )
     // Who has not waited for long gets no turns for that time.
     const name = `${waiting.priority} ${waiting.organization}`
     this.had.set(name, Math.max(this.had.get(name) ?? 0, this.virtual[waiting.priority]))
@@ -155,6 +174,11 @@ export class WaitQueue implements Ticking, RoomListener {
     this.figures.shed('batch')
     last.gaveUp(true)
     return true
+  }
+
+  /** Asks for the room that a request lacks which begins to wait. */
+  askForNew(waiting: Waiting): void {
+    this.askFor(waiting, waiting.organization)
   }
 
   /** Its caller left. */
@@ -189,19 +213,23 @@ export class WaitQueue implements Ticking, RoomListener {
           continue
         }
         this.remove(next, true)
-        this.turns++
+        this.upperTurns = next.priority === 'batch' || this.counts.batch === 0 ? 0 : this.upperTurns + 1
         this.figures.waited(next.priority, performance.now() - since)
       }
-      for (const waiting of blocked.values()) (this.upperOf(waiting) ?? waiting).ask()
+      for (const waiting of blocked.values()) this.askFor(waiting)
     } finally {
       this.isPumping = false
     }
   }
 
   private next(blocked: ReadonlyMap<string, Waiting>): Waiting | undefined {
-    const isLowTurn = this.turns % LOW_TURNS === LOW_TURNS - 1
-    const [first, second] = isLowTurn ? (['batch', 'interactive'] as const) : PRIORITIES
+    const [first, second] = this.upperTurns >= LOW_TURNS - 1 ? (['batch', 'interactive'] as const) : PRIORITIES
     return this.firstOf(first, blocked) ?? this.firstOf(second, blocked)
+  }
+
+  private askFor(waiting: Waiting, newcomer?: string): void {
+    const first = this.upperOf(waiting) ?? waiting
+    first.ask(() => this.turnsOf(first), newcomer)
   }
 
   /** One of the upper class that waits for the same: others let it go first also at a turn of the lower class. */
@@ -218,13 +246,23 @@ export class WaitQueue implements Ticking, RoomListener {
     for (const [candidates, { lines }] of this.groups) {
       if (blocked.has(candidates)) continue
       for (const line of lines[priority].values()) {
+        const { first } = line
+        if (first?.hasTurn === true) return first
         const had = this.had.get(`${priority} ${line.organization}`) ?? 0
         if (had >= least) continue
         least = had
-        found = line.first
+        found = first
       }
     }
     return found
+  }
+
+  /** The organisations that have had the least, of those that wait for the same as a request. */
+  private turnsOf({ candidates, priority }: Waiting): readonly Turn[] {
+    const lines = [...(this.groups.get(candidates)?.lines[priority].values() ?? [])]
+    const hadOf = ({ organization }: Line) => this.had.get(`${priority} ${organization}`) ?? 0
+    const chosen = lines.length <= TURNS_MAX ? lines : lines.toSorted((one, other) => hadOf(one) - hadOf(other))
+    return chosen.slice(0, TURNS_MAX).map(({ turn }) => turn)
   }
 
   private remove(waiting: Waiting, isServed: boolean): void {

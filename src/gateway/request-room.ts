@@ -5,7 +5,9 @@
 
 import type { Grant } from '../capacity/grant.ts'
 import type { Demand } from '../capacity/meter.ts'
-import type { Rooms, TargetRoom } from '../capacity/rooms.ts'
+import type { Rooms } from '../capacity/rooms.ts'
+import type { TargetRoom } from '../capacity/target-room.ts'
+import type { Turn } from '../capacity/turns.ts'
 import { PRIORITIES, type Priority, type Waiting, type WaitQueue } from '../capacity/wait-queue.ts'
 import { type Key, publicName } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
@@ -96,7 +98,7 @@ export class RequestRoom {
     const room = this.capacity.rooms.of(candidate.target)
     if (room === undefined) return new Attempt(candidate, permit, isFirst)
     const demand = this.demandOf(candidate)
-    const found = room.waiting > 0 ? undefined : room.enter(demand, this.isLow)
+    const found = room.waiting > 0 ? undefined : room.enter(demand, this.isLow, () => [this.turn])
     const full = { candidate, room, demand, isAtRest }
     if (!(found instanceof Promise)) return this.attemptOf(full, found, permit, isFirst)
     return found.then((grant) => this.attemptOf(full, grant, permit, isFirst))
@@ -132,7 +134,7 @@ export class RequestRoom {
 
   /** Lets the request wait for a candidate that lacked room. Returns what ends the wait; undefined if it must not. */
   wait(): { readonly leave: () => void } | undefined {
-    const { capacity, key, full, owner } = this
+    const { capacity, key, full, owner, isLow } = this
     const waitMs = key.maxWaitMs ?? capacity.maxWaitMs
     if (this.isTurnedAway || waitMs <= 0 || full.every(({ isResting }) => isResting)) return undefined
     const sinceMs = performance.now()
@@ -144,7 +146,7 @@ export class RequestRoom {
     const waiting: Waiting = {
       organization: key.organization.id,
       key: key.id,
-      weight: key.organization.weight ?? 1,
+      weight: this.turn.weight,
       priority: this.priority,
       candidates: full.map(({ candidate }) => `${publicName(candidate.model)} ${targetKey(candidate.target)}`).join(),
       untilMs: this.untilMs,
@@ -161,8 +163,11 @@ export class RequestRoom {
         })
         return true
       },
-      ask: () => {
-        for (const { room, demand } of full) room?.askFor(demand, this.isLow)
+      get hasTurn() {
+        return full.some(({ room }) => room?.isTurnOf(this.organization, isLow) === true)
+      },
+      ask: (turnsOf, newcomer) => {
+        for (const { room, demand } of full) room?.askFor(demand, isLow, turnsOf, newcomer)
       },
       gaveUp: () => {
         count(-1)
@@ -179,7 +184,7 @@ export class RequestRoom {
     this.isTurnedAway = !capacity.queue.add(waiting, capacity.maxWaiting)
     if (this.isTurnedAway) return undefined
     count(1)
-    waiting.ask()
+    capacity.queue.askForNew(waiting)
     return {
       leave: () => {
         if (full.length === 0) return
@@ -196,6 +201,11 @@ export class RequestRoom {
       const rest = this.breaker.restOf(candidate.target)
       return !isAtRest && rest !== undefined && rest.restMs > 0 && !rest.probing && rest.reason !== 'rate_limited'
     })
+  }
+
+  private get turn(): Turn {
+    const { id, weight = 1 } = this.key.organization
+    return { organization: id, weight, waitedMs: 0 }
   }
 
   private get isLow(): boolean {

@@ -5,6 +5,7 @@ import { Redis } from 'ioredis'
 import { CommonRoom, type Taken } from '../../src/capacity/common-room.ts'
 import { type Meter, metersOf } from '../../src/capacity/meter.ts'
 import { RedisRoom } from '../../src/capacity/redis-room.ts'
+import type { Turn } from '../../src/capacity/turns.ts'
 import { property, type Random } from '../support/random.ts'
 import { RedisServer } from '../support/redis.ts'
 
@@ -75,6 +76,68 @@ test('while requests of the upper class wait, the lower class gets every tenth t
     [8, 1],
     [17, 1],
   ])
+})
+
+const TURN = { organization: 'a', weight: 1, waitedMs: 0 }
+
+test('organisations go in turn by weight in whichever process they wait, and one of them in all processes alike', () => {
+  let nowMs = 0
+  const room = new CommonRoom(() => nowMs)
+  const [meter] = metersOf({ requestsPerMinute: 600 }, 'p')
+  if (meter === undefined) throw new Error('no meter')
+  const processes = [
+    { holder: '1', turns: [{ ...TURN, weight: 3 }] },
+    {
+      holder: '2',
+      turns: [
+        { ...TURN, weight: 3 },
+        { ...TURN, organization: 'b' },
+      ],
+    },
+    {
+      holder: '3',
+      turns: [
+        { ...TURN, organization: 'b' },
+        { ...TURN, organization: 'c' },
+      ],
+    },
+  ].map((each) => ({ ...each, lastMs: new Map<string, number>() }))
+  const had = new Map<string, number>()
+  room.take([{ meter, need: 100, spare: 0 }], false, '0')
+  for (; nowMs < 60_000; nowMs += 10) {
+    for (const { holder, turns, lastMs } of processes) {
+      const waited = turns.map((turn) => ({ ...turn, waitedMs: nowMs - (lastMs.get(turn.organization) ?? 0) }))
+      const { organization } = room.take([{ meter, need: 1, spare: 0, each: 1 }], false, holder, waited)
+      if (organization === undefined) continue
+      lastMs.set(organization, nowMs)
+      for (const name of [organization, `${organization}${holder}`]) had.set(name, (had.get(name) ?? 0) + 1)
+    }
+  }
+  const all = 600
+  const share = (name: string) => (had.get(name) ?? 0) / all
+  for (const [name, expected] of Object.entries({ a: 0.6, b: 0.2, c: 0.2, a1: 0.3, a2: 0.3 }))
+    expect([name, Math.abs(share(name) - expected) < 0.02]).toEqual([name, true])
+})
+
+test('who comes to wait in one process is next after one turn, however many wait of another organisation in all', () => {
+  let nowMs = 0
+  const room = new CommonRoom(() => nowMs)
+  const [meter] = metersOf({ requestsPerMinute: 600 }, 'p')
+  if (meter === undefined) throw new Error('no meter')
+  room.take([{ meter, need: 100, spare: 0 }], false, '0')
+  const ask = (holder: string, ...names: string[]) => {
+    const turns = names.map((organization) => ({ ...TURN, organization }))
+    return room.take([{ meter, need: 1, spare: 0, each: 1 }], false, holder, turns).organization
+  }
+  const served: string[] = []
+  const visit = (...names: string[]) => {
+    nowMs += 10
+    for (const holder of ['1', '2', '3', '4']) served.push(ask(holder, 'many', ...(holder === '4' ? names : [])) ?? '')
+  }
+  for (let i = 0; i < 200; i++) visit()
+  served.length = 0
+  while (!served.includes('one')) visit('one')
+  expect(served.filter((name) => name === 'many').length).toBeLessThanOrEqual(1)
 })
 
 test('a rate has no more than a provider reports, nothing until its reset, and less after a bare 429', () => {
@@ -188,12 +251,23 @@ async function play(random: Random, provider: string, nodes: readonly RedisRoom[
       // Redis has taken it before another node asks.
       await node.take([], false)
     } else {
-      const asks = meters.map((meter) => ({ meter, need: random.between(0, 4), spare: random.between(0, 4) }))
+      const asks = meters.map((meter) => {
+        return { meter, need: random.between(0, 4), spare: random.between(0, 4), each: random.between(0, 2) }
+      })
+      // Each has waited for another time: who comes first among equals does not hang on a millisecond.
+      const turns = ['a', 'b b', 'c'].slice(random.between(0, 3)).map((organization, i): Turn => {
+        return { organization, weight: i + 1, waitedMs: ((step * 7) % 61) * 1000 }
+      })
+      const isLow = random.between(0, 3) === 0
       const beganMs = performance.now()
-      const [found, expected] = [await node.take(asks, false), room.take(asks, false, String(at))]
+      const [found, expected] = [await node.take(asks, isLow, turns), room.take(asks, isLow, String(at), turns)]
       // The machine stood still between the two: who waits may have been forgotten by one of them.
       if (performance.now() - beganMs > STALL_MS) return
-      expect([found.granted, found.waitMs > 0]).toEqual([expected.granted, expected.waitMs > 0])
+      expect([found.granted, found.waitMs > 0, found.organization]).toEqual([
+        expected.granted,
+        expected.waitMs > 0,
+        expected.organization,
+      ])
       const differences = found.left.map((part, i) => Math.abs(part - (expected.left[i] ?? -1)))
       expect(Math.max(...differences)).toBeLessThan(0.001)
       found.granted.forEach((amount, i) => {

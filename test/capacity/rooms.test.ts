@@ -7,6 +7,7 @@ import { Rooms } from '../../src/capacity/rooms.ts'
 
 const TARGET = { provider: 'p', model: 'm' }
 const DEMAND = { tokens: 1, microUsd: 1 }
+const nobody = () => []
 const AWAY = {
   take: () => Promise.reject(new Error('away')),
   give: () => undefined,
@@ -23,9 +24,9 @@ function roomsOf(concurrentRequests: number): Rooms {
 test('while the shared room is away, places that end are free for the next requests', async () => {
   const room = roomsOf(2).of(TARGET)
   for (let i = 0; i < 5; i++) {
-    const pair = [await room?.enter(DEMAND, false), await room?.enter(DEMAND, false)]
+    const pair = [await room?.enter(DEMAND, false, nobody), await room?.enter(DEMAND, false, nobody)]
     expect(pair.every((grant) => grant !== undefined)).toBe(true)
-    expect(await room?.enter(DEMAND, false)).toBeUndefined()
+    expect(await room?.enter(DEMAND, false, nobody)).toBeUndefined()
     for (const grant of pair) grant?.ended(DEMAND)
     // It looks again after a moment in which nothing was free.
     while ((room?.waitMs(DEMAND) ?? 0) > 0) await Bun.sleep(1)
@@ -37,7 +38,7 @@ test('while the room is away, long requests keep their places, and a node that k
   rooms.shareAmong(undefined)
   rooms.use({ providers: { p: { concurrentRequests: 200, spend: { total: 5000 } } }, targets: [] }, [TARGET], 2)
   const room = rooms.of(TARGET)
-  const enter = async (microUsd: number) => (await room?.enter({ tokens: 1, microUsd }, false)) !== undefined
+  const enter = async (microUsd: number) => (await room?.enter({ tokens: 1, microUsd }, false, nobody)) !== undefined
   expect([await enter(50), await enter(1)]).toEqual([true, false])
   rooms.shareAmong(10)
   while ((room?.waitMs({ tokens: 1, microUsd: 50 }) ?? 0) > 0) await Bun.sleep(1)
@@ -61,17 +62,17 @@ test('a call that is made again takes another of the requests', async () => {
   const rooms = new Rooms(AWAY)
   rooms.use({ providers: { p: { requestsPerMinute: 12 } }, targets: [] }, [TARGET], 1)
   const room = rooms.of(TARGET)
-  const grant = await room?.enter(DEMAND, false)
+  const grant = await room?.enter(DEMAND, false, nobody)
   grant?.again()
   grant?.ended(DEMAND)
-  expect(await room?.enter(DEMAND, false)).toBeUndefined()
+  expect(await room?.enter(DEMAND, false, nobody)).toBeUndefined()
 })
 
 test('a limit that a configuration takes away no longer holds for those who wait, nor is it shown', async () => {
   const rooms = roomsOf(1)
   const room = rooms.of(TARGET)
-  const grant = await room?.enter(DEMAND, false)
-  expect(await room?.enter(DEMAND, false)).toBeUndefined()
+  const grant = await room?.enter(DEMAND, false, nobody)
+  expect(await room?.enter(DEMAND, false, nobody)).toBeUndefined()
   rooms.use({ providers: {}, targets: [] }, [TARGET], 1)
   expect([rooms.of(TARGET), rooms.left()]).toEqual([undefined, {}])
   expect(room?.tryEnter(DEMAND)).toBeDefined()
@@ -121,7 +122,7 @@ test('while the shared room is away, a process spends its part of the rest, whic
   rooms.shareAmong(4)
   rooms.use({ providers: { p: { spend: { total: 800 } } }, targets: [] }, [TARGET], 1)
   const room = rooms.of(TARGET)
-  const pay = async (microUsd: number) => (await room?.enter({ tokens: 1, microUsd }, false)) !== undefined
+  const pay = async (microUsd: number) => (await room?.enter({ tokens: 1, microUsd }, false, nobody)) !== undefined
   const patient = async (microUsd: number) => {
     while ((room?.waitMs({ tokens: 1, microUsd }) ?? 0) > 0) await Bun.sleep(1)
     return await pay(microUsd)
@@ -147,7 +148,7 @@ test('a process that loses the shared room again and again keeps to its part all
   rooms.shareAmong(4)
   rooms.use({ providers: { p: { requestsPerMinute: 48 } }, targets: [] }, [TARGET], 1)
   const room = rooms.of(TARGET)
-  const enter = async () => (await room?.enter(DEMAND, false)) !== undefined
+  const enter = async () => (await room?.enter(DEMAND, false, nobody)) !== undefined
   const { now } = performance
   let [laterMs, alone] = [0, 0]
   performance.now = () => now.call(performance) + laterMs
@@ -190,7 +191,7 @@ test('a limit that a provider reports to be scarce holds for all processes, and 
   const [news] = one.news
   if (news === undefined) throw new Error('no news')
   other.rooms.receive(news)
-  const enter = async ({ rooms }: typeof one) => (await rooms.of(TARGET)?.enter(DEMAND, false)) !== undefined
+  const enter = async ({ rooms }: typeof one) => (await rooms.of(TARGET)?.enter(DEMAND, false, nobody)) !== undefined
   // Two are left to requests that the provider has not counted.
   expect([await enter(one), await enter(other), await enter(one), await enter(other)]).toEqual([
     true,
@@ -208,7 +209,7 @@ test('what is left of a limit is shown as it is, also by a process that takes no
   const [busy, idle] = [new Rooms(source), new Rooms(source)]
   // Of the 12 requests of a bucket each holds one for requests to come.
   for (const rooms of [busy, idle]) rooms.use({ providers: { p: { requestsPerMinute: 72 } }, targets: [] }, [TARGET], 1)
-  for (let i = 0; i < 6; i++) expect(await busy.of(TARGET)?.enter(DEMAND, false)).toBeDefined()
+  for (let i = 0; i < 6; i++) expect(await busy.of(TARGET)?.enter(DEMAND, false, nobody)).toBeDefined()
   // A minute later nothing of what the other took may seem to have come back: it takes on.
   for (let i = 0; i < 2; i++) {
     idle.tick(performance.now() + 60_000)

@@ -24,6 +24,7 @@ class Stage {
         this.served.push(`${organization}/${key}`)
         return true
       },
+      hasTurn: false,
       ask: () => undefined,
       gaveUp: () => void this.gone.push(`${organization}/${key}`),
     }

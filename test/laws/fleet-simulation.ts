@@ -275,13 +275,13 @@ export class SimulatedNode {
     const holder = String(number)
     const later = (run: () => void) => time.after(REDIS_MS, () => !this.isCutOff && run())
     return {
-      take: async (asks, isLow) => {
+      take: async (asks, isLow, turns) => {
         await time.sleep(REDIS_MS)
         if (this.isCutOff) {
           await time.sleep(250)
           throw new Error('Redis does not answer')
         }
-        const taken = fleet.room.take(asks, isLow, holder)
+        const taken = fleet.room.take(asks, isLow, holder, turns)
         await time.sleep(REDIS_MS)
         return taken
       },

@@ -33,8 +33,8 @@ class Stage {
     organizations: number,
     readonly providers: Readonly<Record<string, QuotaProvider>>,
     readonly time: VirtualTime,
-    /** Configured for each provider; by default its quota. */
-    perMinute?: number,
+    /** `perMinute`: configured for each provider; by default its quota. `weightOf`: of an organisation. */
+    { perMinute, weightOf = () => 1 }: { readonly perMinute?: number; readonly weightOf?: (at: number) => number } = {},
   ) {
     const targets = Object.keys(providers).map((provider) => ({ provider, model: 'm' }))
     const limits = Object.entries(providers).map(
@@ -44,7 +44,7 @@ class Stage {
     const names = Array.from({ length: organizations }, (_, i) => `o${i}`)
     const all = catalog({
       models: [model('m', { targets })],
-      organizations: names.map((name) => organization(name, { keys: [key(name)] })),
+      organizations: names.map((name, i) => organization(name, { keys: [key(name)], weight: weightOf(i) })),
     })
     this.keys = all.credentials.map((each) => each.key)
     this.candidates = candidatesOf(all, 'm')
@@ -202,6 +202,48 @@ describe('ten nodes', () => {
     stage.fleet.close()
   })
 
+  test('share by weight among organisations that each wait at a node of their own', async () => {
+    const time = new VirtualTime()
+    const quota = new QuotaProvider(time, 1200, 'even', () => 0)
+    const stage = new Stage(NODES, { quota }, time, { weightOf: (i) => (i < NODES / 2 ? 3 : 1) })
+    stage.keys.forEach((caller, i) => {
+      time.every(200, () => stage.send(caller, stage.fleet.nodes[i]))
+    })
+    await time.run(40_000)
+    stage.served.clear()
+    const { quota: used = 0 } = await stage.usedIn(2 * MINUTE_MS)
+    expect(used).toBeGreaterThanOrEqual(0.95)
+    const counts = stage.keys.map(({ id }) => stage.served.get(id) ?? 0)
+    const sum = counts.reduce((total, count) => total + count, 0)
+    counts.forEach((count, i) => {
+      const share = (i < NODES / 2 ? 3 : 1) / (2 * NODES)
+      expect(count / sum / share).toBeWithin(0.95, 1.05)
+    })
+    stage.fleet.close()
+  })
+
+  test('let one request pass a thousand of another organisation at each node within one slot', async () => {
+    const time = new VirtualTime()
+    const stage = new Stage(2, { even: new QuotaProvider(time, 1200, 'even', () => 0, 1) }, time)
+    const [many, single] = stage.keys
+    if (many === undefined || single === undefined) throw new Error('no key')
+    time.after(0, () => {
+      for (let i = 0; i < 10_000; i++) stage.send(many, stage.fleet.nodes[i % NODES])
+    })
+    await time.run(3000)
+    const passed: number[] = []
+    for (let i = 0; i < 20; i++) {
+      time.after(0, () => {
+        const before = stage.counts.attempts
+        stage.send(single, stage.anyNode, false, () => void passed.push(stage.counts.attempts - before - 1))
+      })
+      await time.run(300 + stage.random.below(100))
+    }
+    expect(passed).toHaveLength(20)
+    expect(Math.max(...passed)).toBeLessThanOrEqual(1)
+    stage.fleet.close()
+  })
+
   test('let one interactive request pass 10,000 of batch within two slots', async () => {
     const time = new VirtualTime()
     const stage = new Stage(20, { even: new QuotaProvider(time, 1200, 'even', () => 0, 1) }, time)
@@ -229,7 +271,7 @@ describe('ten nodes', () => {
     const time = new VirtualTime()
     const quiet = new QuotaProvider(time, 100_000, 'silent', () => 0)
     const limit = 900
-    const stage = new Stage(100, { quiet }, time, limit)
+    const stage = new Stage(100, { quiet }, time, { perMinute: limit })
     const stop = stage.demand(0.015)
     // Two that start cut off, and know of no fleet.
     const late = stage.fleet.nodes.slice(-2)

@@ -2,6 +2,7 @@
 
 import { join } from 'node:path'
 import { type Amount, type Ask, CommonRoom, type RoomReport, type Taken } from '../../capacity/common-room.ts'
+import type { Turn } from '../../capacity/turns.ts'
 import type { Config } from '../../config/config.ts'
 import { readSmallFile, writeSmallFile } from '../../sqlite/small-file.ts'
 
@@ -19,8 +20,8 @@ export class RoomKeeper {
     this.room.restore(readSmallFile(this.file))
   }
 
-  take(asks: readonly Ask[], isLow: boolean, worker: number): Taken {
-    const taken = this.room.take(asks, isLow, String(worker))
+  take(asks: readonly Ask[], isLow: boolean, worker: number, turns?: readonly Turn[]): Taken {
+    const taken = this.room.take(asks, isLow, String(worker), turns)
     if (asks.some(({ meter }) => meter.unit === 'micro_usd')) this.saveSoon()
     return taken
   }

@@ -114,7 +114,7 @@ export class WorkerReports {
       case 'form-evidence':
         return this.forms.hear(message.evidence)
       case 'take-room': {
-        const taken = this.room.take(message.asks, message.isLow, holder)
+        const taken = this.room.take(message.asks, message.isLow, holder, message.turns)
         return worker.send({ type: 'room', id: message.id, taken })
       }
       case 'give-room':

@@ -8,6 +8,7 @@ import type { PeerUpdate } from '../../assembly/inference-service.ts'
 import type { LedgerRole } from '../../assembly/open-ledger.ts'
 import type { Build } from '../../assembly/version.ts'
 import type { Amount, Ask, RoomReport, Taken } from '../../capacity/common-room.ts'
+import type { Turn } from '../../capacity/turns.ts'
 import type { Config } from '../../config/config.ts'
 import type { TargetRef } from '../../core/model-config.ts'
 import type { TargetTimes } from '../../gateway/breaker.ts'
@@ -123,7 +124,13 @@ export type ToSupervisor =
   /** A target has accepted a request that is written as its rejection of another suggested. */
   | { readonly type: 'form-evidence'; readonly evidence: FormEvidence }
   /** Asks for room of providers and targets. Answered by `room`. */
-  | { readonly type: 'take-room'; readonly id: number; readonly asks: readonly Ask[]; readonly isLow: boolean }
+  | {
+      readonly type: 'take-room'
+      readonly id: number
+      readonly asks: readonly Ask[]
+      readonly isLow: boolean
+      readonly turns?: readonly Turn[]
+    }
   /** Gives some back. */
   | { readonly type: 'give-room'; readonly amounts: readonly Amount[] }
   /** What it still holds. */

@@ -4,6 +4,7 @@
  */
 
 import type { Amount, Ask, RoomReport, RoomSource, Taken } from '../../capacity/common-room.ts'
+import type { Turn } from '../../capacity/turns.ts'
 import type { ToSupervisor } from './ipc.ts'
 import { PendingReplies } from './pending-replies.ts'
 
@@ -21,8 +22,8 @@ export class SupervisorRoom implements RoomSource {
 
   constructor(private readonly send: (message: Sent) => void) {}
 
-  async take(asks: readonly Ask[], isLow: boolean): Promise<Taken> {
-    const taken = await this.replies.ask((id) => this.send({ type: 'take-room', id, asks, isLow }), undefined)
+  async take(asks: readonly Ask[], isLow: boolean, turns: readonly Turn[] = []): Promise<Taken> {
+    const taken = await this.replies.ask((id) => this.send({ type: 'take-room', id, asks, isLow, turns }), undefined)
     if (taken === undefined) throw new Error('the supervisor does not answer')
     return taken
   }
