@@ -5,7 +5,7 @@
 
 import { isObject, type JsonObject, numberOf } from '../core/json.ts'
 import { bucketOf, type Meter } from './meter.ts'
-import { type Turn, Turns } from './turns.ts'
+import { OrganizationTurns, type Turn } from './organization-turns.ts'
 
 /** A process asks for room of one meter. */
 export interface Ask {
@@ -105,7 +105,7 @@ interface State {
   /** Of the upper class while it waits, less those that the lower class has had for them. */
   turns: number
   /** The turns of organisations, by class. */
-  readonly had: { readonly upper: Turns; readonly lower: Turns }
+  readonly had: { readonly upper: OrganizationTurns; readonly lower: OrganizationTurns }
 }
 
 export class CommonRoom {
@@ -238,7 +238,7 @@ function grown({ share, refusedShare }: State, ms: number): number {
 
 function newState(level: number, atMs: number): State {
   const rate = { level, atMs, share: 1, refusedShare: 0, closedMs: 0, refusedMs: Number.NEGATIVE_INFINITY }
-  const had = { upper: new Turns(), lower: new Turns() }
+  const had = { upper: new OrganizationTurns(), lower: new OrganizationTurns() }
   return { ...rate, window: 0, used: 0, holders: new Map(), waitingMs: 0, urgentMs: 0, turns: 0, had }
 }
 
@@ -247,7 +247,7 @@ interface Needed {
   readonly ask: Ask
   /** Which of the asks it is. */
   readonly at: number
-  readonly turns: Turns
+  readonly turns: OrganizationTurns
   readonly waitMs: number
 }
 

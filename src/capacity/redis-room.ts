@@ -5,8 +5,8 @@ import clock from '../redis/clock.lua' with { type: 'text' }
 import type { RedisClient } from '../redis/connect.ts'
 import { StoredScript } from '../redis/stored-script.ts'
 import type { Amount, Ask, RoomReport, RoomSource, Taken } from './common-room.ts'
+import type { Turn } from './organization-turns.ts'
 import lua from './take-room.lua' with { type: 'text' }
-import type { Turn } from './turns.ts'
 
 const SCRIPT = new StoredScript(`${clock}\n${lua}`)
 /** How long the first request waits for the connection. */

@@ -10,10 +10,10 @@ import { slowTicker, type Ticking } from '../core/ticker.ts'
 import type { Amount, Ask, RoomReport, RoomSource, Taken } from './common-room.ts'
 import { Held } from './grant.ts'
 import { type CapacityUnit, type Meter, metersOfTarget, sliceOf } from './meter.ts'
+import type { Turn } from './organization-turns.ts'
 import { ReportedRooms, type ReportedRoomsOwner, type ScarceRoom } from './reported-rooms.ts'
 import { StandbyRoom } from './standby-room.ts'
 import { type SharedRoom, TargetRoom } from './target-room.ts'
-import type { Turn } from './turns.ts'
 
 /** How often held places are renewed, and what is left is read. */
 const RENEW_MS = 5000

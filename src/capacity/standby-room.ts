@@ -5,7 +5,7 @@
 
 import { type Amount, type Ask, CommonRoom, type RoomReport, type RoomSource, type Taken } from './common-room.ts'
 import { bucketOf, isMoney, type Meter } from './meter.ts'
-import type { Turn } from './turns.ts'
+import type { Turn } from './organization-turns.ts'
 
 /** How often it looks whether the common room is back. */
 const LOOK_MS = 1000

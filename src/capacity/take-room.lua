@@ -1,9 +1,9 @@
 -- What is left of the limits of providers and targets, for all nodes: `common-room.ts` is the same for one node.
 -- KEYS: one hash for each meter, and of `take` for organisations one sorted set for each: the places in their turns
--- (`turns.ts`). ARGV: the operation, the holder, 1 for the lower class (of `report`: for a refusal), the number of meters,
--- for each meter its kind, its limit, what is needed or given or held or left, what is spare (of `report`: for how long
--- nothing comes back), turns that the lower class has had, what one request takes; and for each organisation its name,
--- its weight, and for how long it has waited.
+-- (`organization-turns.ts`). ARGV: the operation, the holder, 1 for the lower class (of `report`: for a refusal), the
+-- number of meters, for each meter its kind, its limit, what is needed or given or held or left, what is spare (of
+-- `report`: for how long nothing comes back), turns that the lower class has had, what one request takes; and for each
+-- organisation its name, its weight, and for how long it has waited.
 
 local HELD_MS, WAITING_MS, LOOK_MS, LOW_TURNS, BUCKET_SHARE = 20000, 300, 25, 10, 6
 local EARLY_MAX, TURN_MS, TURNS_KEPT_MS, EARLY_PLACES, EARLY_RATE, PATIENCE_MS = 3, 500, 10000, 50, 3000, 100
@@ -240,7 +240,8 @@ local function next_turn(meter)
     local place = place_of(meter, organization.name)
     if not next or place < next.place then
       if next then others_place = math.min(others_place, next.place) end
-      next = { index = i, name = organization.name, weight = organization.weight, since = organization.since, place = place }
+      next = { index = i, place = place, name = organization.name, weight = organization.weight }
+      next.since = organization.since
     else
       others_place = math.min(others_place, place)
     end

@@ -6,7 +6,7 @@
 import type { Amount, Ask, Taken } from './common-room.ts'
 import { Grant, type Held } from './grant.ts'
 import { amountOf, bucketOf, type Demand, type Meter } from './meter.ts'
-import { TURNS_MAX, type Turn } from './turns.ts'
+import { TURNS_MAX, type Turn } from './organization-turns.ts'
 
 const NOTHING: Demand = { tokens: 0, microUsd: 0 }
 /** An ask is tried again after others took what it was granted at most this often. */
@@ -115,8 +115,8 @@ export class TargetRoom {
   }
 
   /**
-   * Asks for what a request lacks, unless that is in vain. The queue is woken by the answer. `newcomer`: an organisation
-   * of which one begins to wait.
+   * Asks for what a request lacks, unless that is in vain. The queue is woken by the answer. `newcomer`: its
+   * organisation, if it only begins to wait.
    */
   askFor(demand: Demand, isLow: boolean, turnsOf: TurnsOf, newcomer?: string): void {
     if (this.has(demand)) return

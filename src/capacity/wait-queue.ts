@@ -5,8 +5,8 @@
  */
 
 import { SLOW_PERIOD_MS, type Ticking, ticker } from '../core/ticker.ts'
+import { TURNS_MAX, type Turn } from './organization-turns.ts'
 import type { RoomListener } from './rooms.ts'
-import { TURNS_MAX, type Turn } from './turns.ts'
 
 export const PRIORITIES = ['interactive', 'batch'] as const
 export type Priority = (typeof PRIORITIES)[number]

@@ -5,9 +5,9 @@
 
 import type { Grant } from '../capacity/grant.ts'
 import type { Demand } from '../capacity/meter.ts'
+import type { Turn } from '../capacity/organization-turns.ts'
 import type { Rooms } from '../capacity/rooms.ts'
 import type { TargetRoom } from '../capacity/target-room.ts'
-import type { Turn } from '../capacity/turns.ts'
 import { PRIORITIES, type Priority, type Waiting, type WaitQueue } from '../capacity/wait-queue.ts'
 import { type Key, publicName } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'

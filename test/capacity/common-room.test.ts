@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Redis } from 'ioredis'
 import { CommonRoom, type Taken } from '../../src/capacity/common-room.ts'
 import { type Meter, metersOf } from '../../src/capacity/meter.ts'
+import type { Turn } from '../../src/capacity/organization-turns.ts'
 import { RedisRoom } from '../../src/capacity/redis-room.ts'
-import type { Turn } from '../../src/capacity/turns.ts'
 import { property, type Random } from '../support/random.ts'
 import { RedisServer } from '../support/redis.ts'
 
@@ -80,7 +80,7 @@ test('while requests of the upper class wait, the lower class gets every tenth t
 
 const TURN = { organization: 'a', weight: 1, waitedMs: 0 }
 
-test('organisations go in turn by weight in whichever process they wait, and one of them in all processes alike', () => {
+test('organisations go in turn by weight in whichever process they wait, and one in all its processes alike', () => {
   let nowMs = 0
   const room = new CommonRoom(() => nowMs)
   const [meter] = metersOf({ requestsPerMinute: 600 }, 'p')
@@ -119,7 +119,7 @@ test('organisations go in turn by weight in whichever process they wait, and one
     expect([name, Math.abs(share(name) - expected) < 0.02]).toEqual([name, true])
 })
 
-test('who comes to wait in one process is next after one turn, however many wait of another organisation in all', () => {
+test('who comes to wait in one process is next after one turn, whatever waits of another organisation', () => {
   let nowMs = 0
   const room = new CommonRoom(() => nowMs)
   const [meter] = metersOf({ requestsPerMinute: 600 }, 'p')

@@ -177,6 +177,46 @@ test('a node that is flooded delays the single request of another node by one sl
   expect(begun.findIndex((messages) => messages.includes('single'))).toBeWithin(2, 4)
 })
 
+test('organisations that wait at different nodes have turns by weight', async () => {
+  await using redis = await RedisServer.start()
+  await using upstream = await Upstream.start()
+  const running: (() => void)[] = []
+  const begun: string[] = []
+  upstream.otherwise(async (call) => {
+    begun.push(String((call.json['messages'] as JsonObject[])[0]?.['content']))
+    await new Promise<void>((resolve) => running.push(resolve))
+    await json(200, chatBody('Hello.'))(call)
+  })
+  const organizations = [
+    { id: 'light', keys: [{ id: 'k', key: `${KEY}-light` }] },
+    { id: 'heavy', weight: 3, keys: [{ id: 'k2', key: `${KEY}-heavy` }] },
+  ]
+  const more = { queue: { max_wait_ms: 60_000 }, organizations }
+  const text = config(upstream.url, { concurrent_requests: 1 }, more, redis.url)
+  await using one = await Weir.ready(text)
+  await using other = await Weir.ready(text)
+  await knowEachOther([one, other])
+  const flood = (weir: Weir, name: string) =>
+    Array.from({ length: 9 }, () => {
+      const body = { model: 'm', messages: [{ role: 'user', content: name }] }
+      const request = requestBytes('/v1/chat/completions', { key: `${KEY}-${name}`, body })
+      return ask(Number(new URL(weir.address).port), request)
+    })
+  const waiting = (weir: Weir, count: number) =>
+    until(async () => (await metrics(weir)).includes(`weir_queue_waiting{class="interactive"} ${count}`))
+  const light = flood(one, 'light')
+  await waiting(one, 8)
+  const heavy = flood(other, 'heavy')
+  await waiting(other, 9)
+  for (let released = 0; released < 18; released++) {
+    await until(async () => begun.length === released + 1)
+    running.shift()?.()
+  }
+  expect((await Promise.all([...light, ...heavy])).map(({ status }) => status)).toEqual(Array(18).fill(200))
+  // The first was light's, and 3 of 4 are heavy's.
+  expect(begun.slice(0, 8).filter((name) => name === 'heavy')).toHaveLength(6)
+})
+
 test('images, embeddings and turns on sockets keep to the limits, and wait, as all others', async () => {
   await using upstream = await Upstream.start()
   let [running, most] = [0, 0]

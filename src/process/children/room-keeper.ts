@@ -2,7 +2,7 @@
 
 import { join } from 'node:path'
 import { type Amount, type Ask, CommonRoom, type RoomReport, type Taken } from '../../capacity/common-room.ts'
-import type { Turn } from '../../capacity/turns.ts'
+import type { Turn } from '../../capacity/organization-turns.ts'
 import type { Config } from '../../config/config.ts'
 import { readSmallFile, writeSmallFile } from '../../sqlite/small-file.ts'
 

@@ -4,7 +4,7 @@
  */
 
 import type { Amount, Ask, RoomReport, RoomSource, Taken } from '../../capacity/common-room.ts'
-import type { Turn } from '../../capacity/turns.ts'
+import type { Turn } from '../../capacity/organization-turns.ts'
 import type { ToSupervisor } from './ipc.ts'
 import { PendingReplies } from './pending-replies.ts'
 

@@ -42,7 +42,7 @@ const KEPT_MS = 10_000
 /** Places are sums of fractions: they are equal within this. */
 const NEARLY = 1e-6
 
-export class Turns {
+export class OrganizationTurns {
   /** Nobody is further back: who comes now gets no turns for the time before. */
   private least = 0
   private movedMs = 0
@@ -58,7 +58,7 @@ export class Turns {
     })
   }
 
-  /** Undefined if no organisation was named. Of the same organisation, the process comes first that has waited longest. */
+  /** Undefined if none was named. For the same organisation, the process comes first in which it has waited longest. */
   next({ kind, limit }: Meter, turns: readonly Turn[], holder: string, nowMs: number): NextTurn | undefined {
     if (nowMs >= this.movedMs + KEPT_MS) this.places.clear()
     const [turn, second] = turns.toSorted((one, other) => this.placeOf(one) - this.placeOf(other))
