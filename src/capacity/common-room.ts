@@ -24,6 +24,8 @@ export interface Ask {
 export interface Taken {
   /** 0: granted. */
   readonly waitMs: number
+  /** If nothing was granted: after how long each has what is needed, by itself. Absent from an earlier supervisor. */
+  readonly waits?: readonly number[]
   /** Whose turn it was, if organisations were given. */
   readonly organization?: string | undefined
   readonly granted: readonly number[]
@@ -139,7 +141,8 @@ export class CommonRoom {
         state.urgentMs = nowMs + WAITING_MS
       }
       if (next !== undefined) queued?.turns.wait(next)
-      return { waitMs, granted: [], left: asks.map(({ meter }, i) => leftOf(meter, states[i])) }
+      const waits = asks.map((ask, i) => (ask.need > 0 ? waitFor(ask, states[i], nowMs) : 0))
+      return { waitMs, waits, granted: [], left: asks.map(({ meter }, i) => leftOf(meter, states[i])) }
     }
     // What is for requests to come is no turn.
     for (const state of queued === undefined ? [] : urgent)
@@ -266,7 +269,8 @@ function mostOf(meter: Meter, { share }: State): number {
 }
 
 /** 0 if there is room. */
-function waitFor({ meter, need }: Ask, state: State, nowMs: number): number {
+function waitFor({ meter, need }: Ask, state: State | undefined, nowMs: number): number {
+  if (state === undefined) return 0
   if (meter.kind === 'rate') {
     const [most, { perMs }] = [mostOf(meter, state), bucketOf(meter)]
     // What is larger than the bucket passes when that is full, and what follows waits until it is paid back.

@@ -8,15 +8,21 @@ interface Room {
   end(taken: readonly Held[], demand: Demand, used: Demand | undefined): void
 }
 
+/** Ten nodes that ask for what comes back next would ask all the time. */
+export const RETRY_MS_MIN = 20
+/** Others may give room back, and limits change: nothing is held to be empty for longer. */
+const RETRY_MS_MAX = 250
+
 /** What a process holds of one meter. Targets of a provider share those of the provider. */
 export class Held {
   /** For requests to come. Below 0: they must pay back first. */
   spare = 0
-  /** Places that running requests take. */
+  /** Requests that have taken of it and run: of places, those that they take. */
   running = 0
   /** Before this time nothing is free (`performance.now()`). */
   emptyUntilMs = 0
-  /** When what was lacking comes back by itself, as far as it is known. */
+  /** So much was lacking, and comes back by itself at this time, as far as it is known. */
+  lacking = 0
   freeMs = 0
   /** What was left of the limit when this process last asked, from 0 to 1, and when. */
   left = 1
@@ -31,6 +37,25 @@ export class Held {
     public meter: Meter,
     public slice: number,
   ) {}
+
+  canBeAsked(): void {
+    this.emptyUntilMs = 0
+    this.freeMs = 0
+  }
+
+  /** It was asked for so much, which it has after `waitMs`; 0: it is not what is lacking. */
+  denied(need: number, nowMs: number, waitMs: number): void {
+    if (need === 0 || waitMs === 0) return
+    this.lacking = need
+    this.freeMs = nowMs + waitMs
+    this.emptyUntilMs = nowMs + Math.min(Math.max(waitMs, RETRY_MS_MIN), RETRY_MS_MAX)
+  }
+
+  /** So much does not come back by itself before `untilMs`, and nothing runs here that may give back some of it. */
+  comesTooLate(amount: number, untilMs: number): boolean {
+    const lacks = amount - this.spare
+    return this.running === 0 && this.freeMs > untilMs && lacks > 0 && lacks >= this.lacking
+  }
 }
 
 /** What one request has taken; given back or corrected when its call ends. */

@@ -28,10 +28,9 @@ export class RedisRoom implements RoomSource {
     const named = turns.flatMap(({ organization, weight, waitedMs }) => [organization, weight, Math.floor(waitedMs)])
     const names = asks.map(({ meter }) => meter.name)
     const [waitMs = 0, turn = 0, ...rest] = (await this.run('take', names, isLow, words, named)).map(Number)
-    const left = rest.filter((_, i) => i % 2 === 1)
-    if (waitMs > 0) return { waitMs, granted: [], left }
-    const organization = turns[turn - 1]?.organization
-    return { waitMs, organization, granted: rest.filter((_, i) => i % 2 === 0), left }
+    const [amounts, left] = [rest.filter((_, i) => i % 2 === 0), rest.filter((_, i) => i % 2 === 1)]
+    if (waitMs > 0) return { waitMs, waits: amounts, granted: [], left }
+    return { waitMs, organization: turns[turn - 1]?.organization, granted: amounts, left }
   }
 
   give(amounts: readonly Amount[]): void {

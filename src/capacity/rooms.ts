@@ -194,6 +194,7 @@ export class Rooms implements Ticking, ReportedRoomsOwner, SharedRoom {
   private heldOf(meter: Meter, slice: number): Held {
     const known = this.held.get(meter.name)
     if (known !== undefined) {
+      if (known.meter.limit !== meter.limit) known.canBeAsked()
       known.meter = meter
       known.slice = slice
       // What was held in advance of a larger limit.

@@ -184,7 +184,8 @@ end
 local meters = {}
 for i = 1, meter_count do meters[i] = state_of(i) end
 
--- The wait, which organisation had the turn (0: none), then what is granted and what is left of each meter.
+-- The wait, which organisation had the turn (0: none), then of each meter what is granted, or else its own
+-- wait, and what is left.
 local function reply(wait, turn, granted)
   local words = { string.format('%d', wait), string.format('%d', turn) }
   for i, meter in ipairs(meters) do
@@ -299,7 +300,9 @@ if wait > 0 then
     save(meter)
   end
   if next then redis.call('HSET', queued.key, next.field, string.format('%d %d', now + TURN_MS, next.since)) end
-  return reply(math.min(wait, KEPT_MS), 0, {})
+  local waits = {}
+  for i, meter in ipairs(meters) do waits[i] = math.min(meter.lacks, KEPT_MS) end
+  return reply(math.min(wait, KEPT_MS), 0, waits)
 end
 
 -- What is for requests to come is no turn.

@@ -4,17 +4,13 @@
  */
 
 import type { Amount, Ask, Taken } from './common-room.ts'
-import { Grant, type Held } from './grant.ts'
+import { Grant, type Held, RETRY_MS_MIN } from './grant.ts'
 import { amountOf, bucketOf, type Demand, type Meter } from './meter.ts'
 import { TURNS_MAX, type Turn } from './organization-turns.ts'
 
 const NOTHING: Demand = { tokens: 0, microUsd: 0 }
 /** An ask is tried again after others took what it was granted at most this often. */
 const TRIES = 3
-/** Ten nodes that ask for what comes back next would ask all the time. */
-const RETRY_MS_MIN = 20
-/** Others may give room back, and limits change: nothing is held to be empty for longer. */
-const RETRY_MS_MAX = 250
 
 /** What all processes share. */
 export interface SharedRoom {
@@ -74,7 +70,7 @@ export class TargetRoom {
     this.turn = undefined
     for (const held of this.held) {
       held.spare -= amountOf(held.meter, demand)
-      if (held.meter.kind === 'concurrency') held.running++
+      held.running++
     }
     this.topUp()
     return new Grant(this, this.held, demand)
@@ -100,6 +96,17 @@ export class TargetRoom {
   /** After how long what a request lacks comes back by itself. */
   untilFreeMs(demand: Demand): number {
     return this.longest(demand, ({ freeMs }) => freeMs)
+  }
+
+  /**
+   * Nothing of what a request lacks comes back before `untilMs`: neither by itself nor from requests that run here.
+   * Those that run elsewhere may give back tokens, of which they reserve many more than they use.
+   */
+  comesTooLate(demand: Demand, untilMs: number): boolean {
+    const { isShared } = this.rooms
+    return this.held.some(
+      (held) => held.comesTooLate(amountOf(held.meter, demand), untilMs) && !(isShared && held.meter.unit === 'tokens'),
+    )
   }
 
   private longest(demand: Demand, endOf: (held: Held) => number): number {
@@ -130,10 +137,9 @@ export class TargetRoom {
     const given: Amount[] = []
     for (const held of taken) {
       const { meter, slice } = held
-      if (meter.kind === 'concurrency') {
-        held.running--
-        held.spare++
-      } else if (meter.unit !== 'requests') held.spare += amountOf(meter, demand) - amountOf(meter, used ?? NOTHING)
+      held.running--
+      if (meter.kind === 'concurrency') held.spare++
+      else if (meter.unit !== 'requests') held.spare += amountOf(meter, demand) - amountOf(meter, used ?? NOTHING)
       else if (used === undefined) held.spare++
       const most = Math.max(slice, 0)
       // Others may wait for the place that is free now: whose turn it is, they decide together.
@@ -215,6 +221,9 @@ export class TargetRoom {
     this.named = new Set(taken.waitMs > 0 ? turns.map(({ organization }) => organization) : [])
     if (this.waiting > 0 && first !== undefined && taken.waitMs === 0)
       this.turn = { organization: taken.organization, isLow }
+    const { waits = [] } = taken
+    // There is enough, but others go first.
+    const isTurn = waits.every((ms) => ms === 0)
     const nowMs = performance.now()
     this.isLowDenied = isLow && taken.waitMs > 0
     // The turn of what was granted to the lower class is counted already.
@@ -224,13 +233,11 @@ export class TargetRoom {
       held.leftMs = nowMs
       if (taken.waitMs === 0) {
         held.spare += taken.granted[i] ?? 0
-        held.emptyUntilMs = 0
+        held.canBeAsked()
         // Nothing for requests to come: they ask when they are there.
-        if (first === undefined && (taken.granted[i] ?? 0) === 0) held.emptyUntilMs = nowMs + 1
-      } else if ((asks[i]?.need ?? 0) > 0) {
-        held.freeMs = nowMs + taken.waitMs
-        held.emptyUntilMs = nowMs + Math.min(Math.max(taken.waitMs, RETRY_MS_MIN), RETRY_MS_MAX)
-      }
+        if (first === undefined && (asks[i]?.spare ?? 0) > 0 && (taken.granted[i] ?? 0) === 0)
+          held.emptyUntilMs = nowMs + 1
+      } else held.denied(asks[i]?.need ?? 0, nowMs, isTurn ? taken.waitMs : (waits[i] ?? 0))
     })
   }
 

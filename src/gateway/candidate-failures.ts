@@ -13,7 +13,7 @@ const BROKEN_DOWN = 500
 
 export class CandidateFailures {
   private readonly errors: ProviderError[] = []
-  private readonly rests: Rest[] = []
+  private readonly rests = new Map<Candidate, Rest>()
   /**
    * Why each candidate does not answer, in the order of the candidates: its error, or why it rests. One that is called
    * in spite of its rest keeps its place. So a cause has one answer, whether its candidate rests or is called.
@@ -29,7 +29,7 @@ export class CandidateFailures {
 
   /** A candidate was not called because the circuit breaker rests it. */
   rested(candidate: Candidate, rest: Rest): void {
-    this.rests.push(rest)
+    this.rests.set(candidate, rest)
     this.kinds.set(candidate, rest.reason)
   }
 
@@ -90,7 +90,7 @@ export class CandidateFailures {
   /** The shortest wait after which some provider may be called again, in whole seconds. */
   private retrySeconds(): number {
     const asked = this.errors.flatMap(({ detail }) => detail.retryAfterMs ?? [])
-    const waits = [...asked, ...this.rests.map(({ restMs }) => restMs)]
+    const waits = [...asked, ...Array.from(this.rests.values(), ({ restMs }) => restMs)]
     return waits.length === 0 ? RETRY_SECONDS : Math.max(RETRY_SECONDS, Math.ceil(Math.min(...waits) / 1000))
   }
 }

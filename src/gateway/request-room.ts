@@ -14,7 +14,7 @@ import type { Candidate } from '../catalog/resolve.ts'
 import type { ReportedLimit } from '../core/capacity-limits.ts'
 import { targetKey } from '../core/model-config.ts'
 import { Attempt } from './attempt.ts'
-import type { Breaker } from './breaker.ts'
+import type { Breaker, Rest } from './breaker.ts'
 import type { Permit } from './permit.ts'
 import { estimateOf, type Quote } from './quote.ts'
 
@@ -136,12 +136,26 @@ export class RequestRoom {
   wait(): { readonly leave: () => void } | undefined {
     const { capacity, key, full, owner, isLow } = this
     const waitMs = key.maxWaitMs ?? capacity.maxWaitMs
-    if (this.isTurnedAway || waitMs <= 0 || full.every(({ isResting }) => isResting)) return undefined
+    if (this.isTurnedAway || waitMs <= 0) return undefined
     const sinceMs = performance.now()
-    this.untilMs ??= sinceMs + waitMs
-    if (sinceMs >= this.untilMs) return undefined
+    const untilMs = this.untilMs ?? sinceMs + waitMs
+    this.untilMs = untilMs
+    if (sinceMs >= untilMs || full.every((each) => each.isResting || this.comesTooLate(each, untilMs))) return undefined
     const count = (by: number) => {
       for (const { room } of full) if (room !== undefined) room.waiting += by
+    }
+    let isOver = false
+    const end = () => {
+      isOver = true
+      count(-1)
+      full.length = 0
+    }
+    const giveUp = () => {
+      if (isOver) return
+      capacity.queue.leave(waiting)
+      waiting.gaveUp(false)
+      // The next ones may have to give up, too.
+      capacity.queue.roomChanged()
     }
     const waiting: Waiting = {
       organization: key.organization.id,
@@ -149,18 +163,17 @@ export class RequestRoom {
       weight: this.turn.weight,
       priority: this.priority,
       candidates: full.map(({ candidate }) => `${publicName(candidate.model)} ${targetKey(candidate.target)}`).join(),
-      untilMs: this.untilMs,
+      untilMs,
       tryNow: () => {
         const attempt = this.tryFull()
-        if (attempt === undefined && !this.isInVain) return false
-        count(-1)
-        if (this.isLow && attempt !== undefined) this.capacity.rooms.of(attempt.candidate.target)?.hadLowTurn()
-        full.length = 0
+        if (attempt === undefined) {
+          if (full.every((each) => this.breaksDown(each) || this.comesTooLate(each, untilMs))) queueMicrotask(giveUp)
+          return false
+        }
+        if (this.isLow) this.capacity.rooms.of(attempt.candidate.target)?.hadLowTurn()
+        end()
         // The queue is not yet done with this turn.
-        queueMicrotask(() => {
-          if (attempt === undefined) owner.gaveUp([])
-          else owner.entered(attempt, performance.now() - sinceMs)
-        })
+        queueMicrotask(() => owner.entered(attempt, performance.now() - sinceMs))
         return true
       },
       get hasTurn() {
@@ -170,15 +183,9 @@ export class RequestRoom {
         for (const { room, demand } of full) room?.askFor(demand, isLow, turnsOf, newcomer)
       },
       gaveUp: () => {
-        count(-1)
-        owner.gaveUp(
-          full.splice(0).map(
-            ({ candidate, room, demand }): Lacking => ({
-              candidate,
-              waitMs: room?.untilFreeMs(demand) ?? 0,
-            }),
-          ),
-        )
+        const { lacking } = this
+        end()
+        owner.gaveUp(lacking)
       },
     }
     this.isTurnedAway = !capacity.queue.add(waiting, capacity.maxWaiting)
@@ -187,19 +194,31 @@ export class RequestRoom {
     capacity.queue.askForNew(waiting)
     return {
       leave: () => {
-        if (full.length === 0) return
-        count(-1)
-        full.length = 0
+        if (isOver) return
+        end()
         capacity.queue.leave(waiting)
       },
     }
   }
 
-  /** All candidates have begun to rest after failures: they are called at rest, or the request fails. */
-  private get isInVain(): boolean {
-    return this.full.every(({ candidate, isAtRest }) => {
-      const rest = this.breaker.restOf(candidate.target)
-      return !isAtRest && rest !== undefined && rest.restMs > 0 && !rest.probing && rest.reason !== 'rate_limited'
+  /** It has begun to rest after failures: it is called at rest, or the request fails. */
+  private breaksDown({ candidate, isAtRest }: Full): boolean {
+    const rest = this.breaker.restOf(candidate.target)
+    return isAtRest !== true && isAway(rest) && rest.reason !== 'rate_limited'
+  }
+
+  /** It has no room before the wait is over: a window of money ends later, for example, or its provider's rest. */
+  private comesTooLate({ candidate, room, demand, isAtRest }: Full, untilMs: number): boolean {
+    const rest = this.breaker.restOf(candidate.target)
+    const isLong = isAtRest !== true && isAway(rest) && performance.now() + rest.restMs > untilMs
+    return (isLong && rest.reason === 'rate_limited') || room?.comesTooLate(demand, untilMs) === true
+  }
+
+  private get lacking(): readonly Lacking[] {
+    const lacking = this.full.filter((each) => !this.breaksDown(each))
+    return lacking.map(({ candidate, room, demand }) => {
+      const restMs = this.breaker.restOf(candidate.target)?.restMs ?? 0
+      return { candidate, waitMs: Math.max(restMs, room?.untilFreeMs(demand) ?? 0) }
     })
   }
 
@@ -255,4 +274,8 @@ export class RequestRoom {
     this.claimed?.permit.release()
     this.claimed = undefined
   }
+}
+
+function isAway(rest: Rest | undefined): rest is Rest {
+  return rest !== undefined && rest.restMs > 0 && !rest.probing
 }

@@ -58,6 +58,59 @@ test('while the room is away, long requests keep their places, and a node that k
   }
 })
 
+test('a target whose money is spent holds up neither others of its provider nor smaller requests', async () => {
+  const [source, other] = [new Source(), { provider: 'p', model: 'other' }]
+  const rooms = new Rooms(source)
+  const targets = [{ ...TARGET, limits: { spend: { total: 100 } } }]
+  rooms.use({ providers: { p: { requestsPerMinute: 30 } }, targets }, [TARGET, other], 1)
+  const costing = (microUsd: number) => ({ tokens: 1, microUsd })
+  const [room, open] = [rooms.of(TARGET), rooms.of(other)]
+  const grant = await room?.enter(costing(60), false, nobody)
+  const untilMs = performance.now() + 60_000
+  expect(await room?.enter(costing(50), false, nobody)).toBeUndefined()
+  expect(await open?.enter(costing(50), false, nobody)).toBeDefined()
+  // What runs may give back some of it; and what is there is not there for a larger one alone.
+  expect(room?.comesTooLate(costing(50), untilMs)).toBe(false)
+  grant?.ended(costing(60))
+  expect([50, 40].map((cost) => room?.comesTooLate(costing(cost), untilMs))).toEqual([true, false])
+  // A reload has a larger limit.
+  const larger = [{ ...TARGET, limits: { spend: { total: 200 } } }]
+  rooms.use({ providers: {}, targets: larger }, [TARGET, other], 1)
+  expect(room?.comesTooLate(costing(50), untilMs)).toBe(false)
+  expect(await room?.enter(costing(50), false, nobody)).toBeDefined()
+  rooms.close()
+})
+
+test('what is not held in advance is not taken for empty when other limits are asked for', async () => {
+  const rooms = new Rooms(new Source())
+  // Of places 2 % are less than one; of requests each process holds 12.
+  const limits = { concurrentRequests: 2, requestsPerMinute: 600 }
+  rooms.use({ providers: { p: limits }, targets: [] }, [TARGET], 1)
+  await Bun.sleep(0)
+  expect(rooms.of(TARGET)?.waitMs(DEMAND)).toBe(0)
+  expect(await rooms.of(TARGET)?.enter(DEMAND, false, nobody)).toBeDefined()
+  rooms.close()
+})
+
+test('while others run elsewhere, only tokens may come earlier than by themselves', async () => {
+  const untilMs = performance.now() + 1000
+  for (const [processes, limits, isLate] of [
+    [1, { tokensPerMinute: 6 }, true],
+    [2, { tokensPerMinute: 6 }, false],
+    [2, { requestsPerMinute: 6 }, true],
+  ] as const) {
+    const rooms = new Rooms(new Source())
+    rooms.use({ providers: { p: limits }, targets: [] }, [TARGET], processes)
+    const room = rooms.of(TARGET)
+    const grant = await room?.enter(DEMAND, false, nobody)
+    expect(await room?.enter(DEMAND, false, nobody)).toBeUndefined()
+    expect(room?.comesTooLate(DEMAND, untilMs)).toBe(false)
+    grant?.ended(DEMAND)
+    expect(room?.comesTooLate(DEMAND, untilMs)).toBe(isLate)
+    rooms.close()
+  }
+})
+
 test('a call that is made again takes another of the requests', async () => {
   const rooms = new Rooms(AWAY)
   rooms.use({ providers: { p: { requestsPerMinute: 12 } }, targets: [] }, [TARGET], 1)

@@ -80,11 +80,11 @@ test('a request larger than the bucket of tokens passes when that is full, and w
   expect(statuses).toContain(429)
 })
 
-test('what may be spent on a provider is spent once, also after a restart', async () => {
+test('what may be spent on a provider is spent once, also after a restart; nobody waits for next month', async () => {
   await using made = await provider()
   made.upstream.otherwise(json(200, chatBody('Hello.')))
   const limits = { spend: { month: 0.000_2 } }
-  const text = config(made.upstream.url, { limits, queue: { max_wait_ms: 0 } })
+  const text = config(made.upstream.url, { limits, queue: { max_wait_ms: 600_000 } })
   await using weir = await Weir.ready(text)
   let answered = 0
   while ((await say(weir)).status === 200) answered++
@@ -93,7 +93,40 @@ test('what may be spent on a provider is spent once, also after a restart', asyn
   weir.signal('SIGTERM')
   await weir.ended
   await using again = await Weir.ready(text, [], { folder: weir.folder })
-  expect((await say(again)).status).toBe(429)
+  const refused = await say(again)
+  expect([refused.status, refused.header('retry-after')]).toEqual([429, '60'])
+  expect(JSON.parse(refused.text).error.code).toBe('upstream_rate_limited')
+})
+
+test('a request waits for money that one that runs may not use up, and for no longer than that', async () => {
+  await using made = await provider()
+  const holding = new Holding(made.upstream)
+  const given = { limits: { spend: { total: 0.000_2 } }, queue: { max_wait_ms: 600_000 } }
+  await using weir = await Weir.ready(config(made.upstream.url, given))
+  const first = say(weir)
+  await until(() => holding.running === 1)
+  const [second, large] = [say(weir), say(weir, 'two', {}, ' word'.repeat(200))]
+  await until(async () => (await waiting(weir)) === 2)
+  await holding.release()
+  await holding.release()
+  expect([(await first).status, (await second).status, (await large).status]).toEqual([200, 200, 429])
+  expect(holding.calls).toHaveLength(2)
+})
+
+test('a request that would wait in vain for ten minutes gets 429 at once, or another target', async () => {
+  await using made = await provider()
+  const limited = json(429, '{"error":{"message":"slow down"}}', { 'retry-after': '600' })
+  made.upstream.on('a', limited)
+  made.upstream.on('s', json(200, chatBody('Hello.')))
+  const queue = { max_wait_ms: 30_000 }
+  await using weir = await Weir.ready(config(made.upstream.url, { queue }))
+  for (let i = 0; i < 2; i++) {
+    const refused = await say(weir)
+    expect([refused.status, refused.header('retry-after')]).toEqual([429, '60'])
+  }
+  expect(made.upstream.calls).toHaveLength(1)
+  await using other = await Weir.ready(config(made.upstream.url, { queue, second: true }))
+  for (let i = 0; i < 2; i++) expect((await say(other)).header('x-gateway-fallback-count')).toBe('1')
 })
 
 test.each([
