@@ -30,8 +30,7 @@ test('idle nodes show the room that others have left, and explain answers what a
   try {
     const [busy] = nodes
     if (busy === undefined) throw new Error('no node')
-    // Explain knows the room that the node's workers had a second ago: none before they first asked for some.
-    await until(async () => (await explain(busy, 'one')).includes('admitted: m at up (a) is asked first'))
+    expect(await explain(busy, 'one')).toContain('admitted: m at up (a) is asked first')
     const answers = [say(busy), say(busy, 'patient')]
     await until(() => holding.running === 2)
     for (const node of nodes) await until(async () => (await roomOf(node, 'concurrent_requests')) === '0')
