@@ -21,7 +21,10 @@ interface CalendarPeriod {
 const EAST_MAX_MS = 14 * HOUR_MS
 const WEST_MAX_MS = 12 * HOUR_MS
 
-/** A zone that has gone back to an earlier date stays there for longer than this. */
+/**
+ * A zone that has gone back to an earlier date stays there for longer than this. No zone has ever moved its clock and
+ * moved it back within the two days around a midnight.
+ */
 const STEP_MS = 15 * MINUTE_MS
 
 /** True if the platform knows the zone: a name such as `Europe/Berlin`, or `UTC`. */
@@ -107,9 +110,12 @@ class Calendar {
 
   /** When a local date begins for good. `date`: its midnight, as if the zone were UTC. */
   private startOf(date: number): number {
+    const [earliest, latest] = [date - EAST_MAX_MS - DAY_MS, date + WEST_MAX_MS]
+    const offset = this.offsetAt(latest)
+    if (this.offsetAt(earliest) === offset) return date - offset
     const isEarlier = (ms: number) => ms + this.offsetAt(ms) < date
-    let before = date + WEST_MAX_MS
-    while (!isEarlier(before) && before > date - EAST_MAX_MS - DAY_MS) before -= STEP_MS
+    let before = latest
+    while (!isEarlier(before) && before > earliest) before -= STEP_MS
     return firstThat((ms) => !isEarlier(ms), before, before + STEP_MS)
   }
 
