@@ -1,4 +1,4 @@
-/** The executable that `scripts/build` makes, built once for all tests of a run. */
+/** The executable that `scripts/build` makes: that of `WEIR_BUILT`, or one built for the tests of a file. */
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,7 +8,8 @@ let built: Promise<string> | undefined
 
 /** Resolves to its path. */
 export function executable(): Promise<string> {
-  built ??= build()
+  const { WEIR_BUILT } = process.env
+  built ??= WEIR_BUILT === undefined ? build() : Promise.resolve(WEIR_BUILT)
   return built
 }
 
