@@ -44,5 +44,6 @@ export function parseObject(text: string): JsonObject | undefined {
 
 /** An object without the members of these names. */
 export function withoutMembers(members: JsonObject, names: readonly string[]): JsonObject {
+  if (Object.keys(members).every((name) => names.includes(name))) return {}
   return Object.fromEntries(Object.entries(members).filter(([name]) => !names.includes(name)))
 }

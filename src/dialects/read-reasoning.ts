@@ -78,8 +78,11 @@ function word<T extends string>(value: JsonValue | undefined, words: readonly T[
   return known
 }
 
+const OF_REASONING = ['reasoning', 'thinking', 'output_config', 'include']
+
 /** The settings of a body without those of reasoning, which are not ignored then. */
 export function withoutReasoning(settings: JsonObject): JsonObject {
+  if (OF_REASONING.every((name) => settings[name] === undefined)) return settings
   const { reasoning: _, thinking: __, output_config: config, include, ...others } = settings
   const { effort: ___, ...rest } = isObject(config) ? config : {}
   const more = Array.isArray(include) ? include.filter((one) => one !== 'reasoning.encrypted_content') : include

@@ -28,6 +28,7 @@ export type ToolCalls = ReadonlyMap<string, number>
 
 /** Those of a request that have a price of their own: `speed:fast`. */
 export function pricedFields({ members }: OwnFields): readonly string[] {
+  if (Object.keys(members).length === 0) return []
   return Object.entries(PRICED_FIELDS).flatMap(([name, free]) => {
     const value = members[name] ?? undefined
     if (value === undefined || (typeof value === 'string' && free.includes(value))) return []
@@ -99,6 +100,7 @@ function chargedOwn(own: OwnFields, price: Price | undefined): OwnCost {
 
 /** What the calls of tools may cost that a request allows: of a limit on all together, at the price of the dearest. */
 function reservedToolsMicroUsd(own: OwnFields, price: Price | undefined): number {
+  if (own.tools.length === 0) return 0
   const { callsMax: most } = own
   if (most !== undefined)
     return Math.max(0, ...pricedTools(own).map(({ kind }) => toolsMicroUsd(new Map([[kind, most]]), price)))

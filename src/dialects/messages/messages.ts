@@ -34,7 +34,7 @@ export function messages(options: MessagesOptions): Dialect {
 
 /** The settings without those that some provider gets: if it is asked, they have an effect. */
 function withoutOwn(settings: JsonObject, { own }: ChatRequest): JsonObject {
-  if (own === undefined) return settings
+  if (own === undefined || Object.keys(own.members).length === 0) return settings
   return Object.fromEntries(Object.entries(settings).filter(([name]) => !Object.hasOwn(own.members, name)))
 }
 

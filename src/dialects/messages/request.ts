@@ -125,6 +125,7 @@ const FORMAT_NAME = 'answer'
 
 /** The settings without those that `takesFormat` gives an effect. */
 export function withoutFormat(settings: JsonObject): JsonObject {
+  if (settings['output_format'] === undefined && settings['output_config'] === undefined) return settings
   const { output_format: _, output_config: config, ...others } = settings
   if (!isObject(config)) return others
   const { format: __, ...rest } = config

@@ -91,8 +91,10 @@ function suspected(group: readonly string[]): readonly string[] {
 export function withoutRefused(request: ChatRequest, form: BetaForm): TakenRequest {
   const { own } = request
   if (own === undefined) return { request, leftOut: [] }
-  const refused = refusedBy(form)
   const noToolMembers = form[`no ${TOOL_MEMBER}`] === true
+  const isPlain = own.betas.length + own.tools.length + Object.keys(own.members).length === 0
+  if (isPlain && !noToolMembers) return { request, leftOut: [] }
+  const refused = refusedBy(form)
   const isOut = (beta: string) =>
     refused.has(beta) ||
     (noToolMembers && OF_TOOL_MEMBERS.test(beta)) ||
