@@ -135,6 +135,7 @@ export class CommonRoom {
     if (waitMs === 0 && next?.letsPass === true) waitMs = LOOK_MS
     if (waitMs > 0) {
       for (const state of states) {
+        if (state.holders.has(holder)) hold(state, holder, 0, nowMs)
         state.waitingMs = nowMs + WAITING_MS
         if (isLow) continue
         if (nowMs >= state.urgentMs) state.turns = 0

@@ -19,6 +19,8 @@ export class Held {
   spare = 0
   /** Requests that have taken of it and run: of places, those that they take. */
   running = 0
+  /** Asks in flight: what they are granted is not among the places yet. */
+  asked = 0
   /** Before this time nothing is free (`performance.now()`). */
   emptyUntilMs = 0
   /** So much was lacking, and comes back by itself at this time, as far as it is known. */

@@ -29,6 +29,8 @@ export class Rooms implements Ticking, ReportedRoomsOwner, SharedRoom {
   private readonly held = new Map<string, Held>()
   private listener: RoomListener | undefined
   private renewedMs = performance.now()
+  /** Whose places are to be renewed. */
+  private due: readonly Held[] = []
   /** The configured limits of each target of the configuration. */
   private configured = new Map<string, readonly Meter[]>()
   private processes = 1
@@ -71,7 +73,7 @@ export class Rooms implements Ticking, ReportedRoomsOwner, SharedRoom {
       this.rooms.delete(key)
     }
     this.forgetUnused()
-    if (isFirst && this.rooms.size > 0) this.renew()
+    if (isFirst && this.rooms.size > 0) this.renewAll(performance.now())
     this.changed()
   }
 
@@ -156,8 +158,9 @@ export class Rooms implements Ticking, ReportedRoomsOwner, SharedRoom {
   tick(nowMs: number): void {
     this.reported.tick(nowMs)
     if (this.rooms.size === 0) slowTicker.remove(this)
+    if (this.due.length > 0) this.renewDue()
     if (nowMs - this.renewedMs < RENEW_MS) return
-    this.renew()
+    this.renewAll(nowMs)
     void this.look(nowMs)
   }
 
@@ -174,10 +177,18 @@ export class Rooms implements Ticking, ReportedRoomsOwner, SharedRoom {
     }
   }
 
-  private renew(): void {
-    this.renewedMs = performance.now()
-    const held = [...this.held.values()].filter(({ meter }) => meter.kind === 'concurrency')
-    if (held.length > 0) this.source.renew(held.map(({ meter, places }) => ({ meter, amount: places })))
+  private renewAll(nowMs: number): void {
+    this.renewedMs = nowMs
+    this.due = [...this.held.values()].filter(({ meter }) => meter.kind === 'concurrency')
+    this.renewDue()
+  }
+
+  /** What an ask in flight is granted must not be taken back: later, then. The ask renews, too. */
+  private renewDue(): void {
+    const { due } = this
+    this.due = due.filter(({ asked }) => asked > 0)
+    const free = due.filter(({ asked }) => asked === 0)
+    if (free.length > 0) this.source.renew(free.map(({ meter, places }) => ({ meter, amount: places })))
   }
 
   /** The process ends: gives back what it holds for requests to come. */

@@ -291,6 +291,7 @@ local next = queued and #organizations > 0 and next_turn(queued) or nil
 if wait == 0 and next and next.lets_pass then wait = LOOK_MS end
 if wait > 0 then
   for _, meter in ipairs(meters) do
+    if meter.holders[holder] then hold(meter, meter.holders[holder]) end
     redis.call('HSET', meter.key, 'waiting', string.format('%d', now + WAITING_MS))
     if not is_low then
       if now >= meter.urgent then meter.turns = 0 end

@@ -217,7 +217,10 @@ export class TargetRoom {
         spare: Math.max(0, Math.ceil(sum + toCome - Math.max(0, spare) - need)),
       }
     })
-    const taken = await this.rooms.take(asks, isLow, turns)
+    for (const held of all) held.asked++
+    const taken = await this.rooms.take(asks, isLow, turns).finally(() => {
+      for (const held of all) held.asked--
+    })
     this.named = new Set(taken.waitMs > 0 ? turns.map(({ organization }) => organization) : [])
     if (this.waiting > 0 && first !== undefined && taken.waitMs === 0)
       this.turn = { organization: taken.organization, isLow }

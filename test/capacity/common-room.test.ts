@@ -185,6 +185,27 @@ describe('in Redis', () => {
     for (const node of nodes) node.close()
   })
 
+  test('a process that asks in vain keeps its places for as long as one that renews them', async () => {
+    const node = new RedisRoom({ kind: 'single', url: redis.url })
+    await using client = Object.assign(new Redis(redis.url), {
+      async [Symbol.asyncDispose]() {
+        client.disconnect()
+      },
+    })
+    const [meter] = metersOf({ concurrentRequests: 1 }, 'kept')
+    if (meter === undefined) throw new Error('no meter')
+    const key = `weir:{capacity}:${meter.name}`
+    const ask = { meter, need: 1, spare: 0 }
+    expect(granted(await node.take([ask], false))).toEqual([1])
+    const held = async () => Object.entries(await client.hgetall(key)).find(([field]) => field.startsWith('h:'))
+    const [field = '', text = ''] = (await held()) ?? []
+    const endsMs = Number(text.split(' ')[1])
+    await client.hset(key, field, `1 ${endsMs - 15_000}`)
+    expect(granted(await node.take([ask], false))).toEqual([])
+    expect(Number((await held())?.[1].split(' ')[1])).toBeGreaterThanOrEqual(endsMs)
+    node.close()
+  })
+
   test('after 429s as much comes back as in one process', async () => {
     let passedMs = 0
     const [meter] = metersOf({ requestsPerMinute: 60_000 }, 'shares')

@@ -111,6 +111,30 @@ test('while others run elsewhere, only tokens may come earlier than by themselve
   }
 })
 
+test('a process takes no place back that it is granted at this moment, and one that asks in vain keeps its places', async () => {
+  const source = new Source()
+  const rooms = new Rooms(source)
+  rooms.use({ providers: { p: { concurrentRequests: 1 } }, targets: [] }, [TARGET], 2)
+  const entering = rooms.of(TARGET)?.enter(DEMAND, false, nobody)
+  // The room has granted it, and the process does not know of it yet.
+  rooms.tick(performance.now() + 60_000)
+  const meter = { name: 'p/concurrent_requests', kind: 'concurrency', unit: 'concurrent_requests', limit: 1 } as const
+  const isFree = () => source.room.take([{ meter, need: 1, spare: 0 }], false, 'b').waitMs === 0
+  expect([isFree(), (await entering) !== undefined]).toEqual([false, true])
+  const { now } = Date
+  try {
+    for (const laterMs of [15_000, 30_000, 45_000]) {
+      Date.now = () => now() + laterMs
+      expect(await rooms.of(TARGET)?.enter(DEMAND, false, nobody)).toBeUndefined()
+      expect(isFree()).toBe(false)
+      while ((rooms.of(TARGET)?.waitMs(DEMAND) ?? 0) > 0) await Bun.sleep(1)
+    }
+  } finally {
+    Date.now = now
+    rooms.close()
+  }
+})
+
 test('a call that is made again takes another of the requests', async () => {
   const rooms = new Rooms(AWAY)
   rooms.use({ providers: { p: { requestsPerMinute: 12 } }, targets: [] }, [TARGET], 1)
