@@ -74,11 +74,17 @@ function ofProcesses(name: string, help: string, value: (running: ProcessReading
   return gauge(name, PROCESS, help, samples)
 }
 
-/** What nodes may differ in. One that drains is allowed to. */
-const COMPARED: Readonly<Record<string, (node: NodeRow) => string>> = {
-  configuration: ({ digests }) => digests.configuration,
-  version: ({ version, commit }) => `${version} ${commit}`,
-  prices: ({ digests }) => digests.prices,
+/** What nodes may differ in. One that drains is allowed to. Digests are compared among nodes of one version. */
+function differingIn(nodes: readonly NodeRow[]): Readonly<Record<string, boolean>> {
+  const staying = nodes.filter(({ state }) => state === 'ready')
+  const versions = [...Map.groupBy(staying, ({ version, commit }) => `${version} ${commit}`).values()]
+  const isMixed = (of: (digests: NodeRow['digests']) => string) =>
+    versions.some((alike) => new Set(alike.map(({ digests }) => of(digests))).size > 1)
+  return {
+    configuration: isMixed(({ configuration }) => configuration),
+    version: versions.length > 1,
+    prices: isMixed(({ prices }) => prices),
+  }
 }
 
 export const systemSeries: readonly SystemSeries[] = [
@@ -125,14 +131,9 @@ export const systemSeries: readonly SystemSeries[] = [
   gauge(
     'weir_nodes_mixed',
     ['what'],
-    '1 while nodes differ in their configuration as a whole, in their version, or in their prices; else 0.',
-    ({ nodes }) => {
-      const staying = nodes.filter(({ state }) => state === 'ready')
-      return Object.entries(COMPARED).map(([what, of]) => ({
-        labels: { what },
-        value: new Set(staying.map(of)).size > 1 ? 1 : 0,
-      }))
-    },
+    '1 while nodes differ in their version, or those of one version in their configuration or prices; else 0.',
+    ({ nodes }) =>
+      Object.entries(differingIn(nodes)).map(([what, isMixed]) => ({ labels: { what }, value: isMixed ? 1 : 0 })),
   ),
   gauge('weir_queue_waiting', ['class'], 'Requests that wait for room at a provider.', ({ counted }) =>
     Object.entries(counted.gauges().waiting ?? {}).map(([name, value]) => ({ labels: { class: name }, value })),

@@ -111,7 +111,7 @@ test('while others run elsewhere, only tokens may come earlier than by themselve
   }
 })
 
-test('a process takes no place back that it is granted at this moment, and one that asks in vain keeps its places', async () => {
+test('a process takes no place back that it is just granted, and one that asks in vain keeps its places', async () => {
   const source = new Source()
   const rooms = new Rooms(source)
   rooms.use({ providers: { p: { concurrentRequests: 1 } }, targets: [] }, [TARGET], 2)

@@ -1,8 +1,10 @@
 /** Digests of configurations, by which nodes find out that theirs differ, and where. */
 
 import { expect, test } from 'bun:test'
+import type { NodeRow } from '../../src/admin/api-shapes.ts'
 import type { Config } from '../../src/config/config.ts'
 import { detailsOf, differences, digestsOf, hashesOf } from '../../src/process/fleet/digests.ts'
+import { mixedNodes } from '../../src/process/fleet/mixed-nodes.ts'
 import { edited, good } from '../config/fixture.ts'
 
 const SECRET = 'of the fleet'
@@ -60,6 +62,32 @@ test('the order of fields does not matter, and a difference is named', () => {
   expect(others.organizations).not.toBe(own.organizations)
   expect(others.models).toBe(own.models)
   expect(digestsOf(hashesOf(config), 'another').models).not.toBe(own.models)
+})
+
+test('another version whose digests are its own has the same configuration, unless a difference can be named', () => {
+  const [config, other] = [good(CONFIG), good(edited('{ spend: { day: 20 } }', '{ spend: { day: 30 } }', CONFIG))]
+  const details = new Map([
+    ['own', detailsOf(config, SECRET)],
+    ['earlier', detailsOf(config, SECRET)],
+    ['other', detailsOf(other, SECRET)],
+  ])
+  const node = (id: string, version: string, configuration: string): NodeRow => ({
+    ...{ id, name: id, host: 'h', version, commit: null, since: '2026-01-01', seen_at: '2026-01-01', workers: 1 },
+    ...{ state: 'ready', requests_per_second: 0, open_streams: 0, failed_ratio: null, spend_micro_usd_per_hour: 0 },
+    digests: { configuration, models: configuration, prices: configuration, organizations: configuration },
+  })
+  const mixed = (...nodes: NodeRow[]) => mixedNodes(nodes, (digest) => details.get(digest))
+  const [own, earlier] = [node('a', '2', 'own'), node('b', '1', 'earlier')]
+  const version = { section: 'version', nodes: ['b'] }
+  expect(mixed(own, earlier)).toEqual([version])
+  expect(mixed(own, node('b', '1', 'other'))).toEqual([version, { section: 'organizations[0].budgets', nodes: ['b'] }])
+  // Nothing can be named yet.
+  expect(mixed(own, node('b', '1', 'unread'))).toEqual([version])
+  expect(mixed(own, node('b', '2', 'unread')).map(({ section }) => section)).toEqual([
+    'models',
+    'prices',
+    'organizations',
+  ])
 })
 
 function reversed<T extends object>(value: T): T {

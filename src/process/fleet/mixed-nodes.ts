@@ -18,7 +18,7 @@ export function mixedNodes(
   const bySection = new Map<string, string[]>()
   const add = (section: string, ids: readonly string[]) =>
     bySection.set(section, [...(bySection.get(section) ?? []), ...ids])
-  const [, ...versions] = groups(staying, ({ version, commit }) => `${version} ${commit}`)
+  const [, ...versions] = groups(staying, versionOf)
   if (versions.length > 0) add('version', idsOf(versions.flat()))
   const [most, ...others] = groups(staying, ({ digests }) => digests.configuration)
   for (const group of others) {
@@ -27,6 +27,10 @@ export function mixedNodes(
     for (const section of sectionsOf(reference, node, detailsOf)) add(section, idsOf(group))
   }
   return [...bySection].slice(0, SECTIONS_MAX).map(([section, ids]) => ({ section, nodes: ids }))
+}
+
+function versionOf({ version, commit }: NodeRow): string {
+  return `${version} ${commit}`
 }
 
 function idsOf(nodes: readonly NodeRow[]): readonly string[] {
@@ -39,6 +43,7 @@ function groups(nodes: readonly NodeRow[], of: (node: NodeRow) => string): reado
   return [...Map.groupBy(oldestFirst, of).values()].sort((a, b) => b.length - a.length)
 }
 
+/** Another version may make another digest of the same configuration: then only what can be named is different. */
 function sectionsOf(
   reference: NodeRow,
   node: NodeRow,
@@ -46,7 +51,7 @@ function sectionsOf(
 ): readonly string[] {
   const [before, after] = [detailsOf(reference.digests.configuration), detailsOf(node.digests.configuration)]
   const found = before === undefined || after === undefined ? [] : differences(before, after)
-  if (found.length > 0) return found
+  if (found.length > 0 || versionOf(reference) !== versionOf(node)) return found
   const parts = (['models', 'prices', 'organizations'] as const).filter(
     (part) => reference.digests[part] !== node.digests[part],
   )
