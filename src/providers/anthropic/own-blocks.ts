@@ -41,6 +41,8 @@ export class OwnBlocks {
   private ownOpen = 0
   /** Of the last block that callers see. */
   private last: Kind | undefined
+  /** Callers have the block of text that began last: it began as an event, or some of its text has come. */
+  private hasText = false
 
   message(message: JsonObject, events: StreamEvent[]): void {
     const usage = withoutMembers(objectIn(message['usage']), OF_USAGE)
@@ -75,7 +77,9 @@ export class OwnBlocks {
     }
     if (kind !== 'text') return kind === 'own'
     const members = withoutMembers(block, OF_TEXT)
-    if (before === 'text' || !isEmpty(members)) events.push(own('text', members))
+    this.hasText = before === 'text' || !isEmpty(members)
+    if (this.hasText) events.push(own('text', members))
+    else if (block['text']) this.hasText = true
     return false
   }
 
@@ -94,10 +98,15 @@ export class OwnBlocks {
    */
   delta(indexOf: () => number, delta: JsonObject, events: StreamEvent[]): boolean {
     const isRead = READ_DELTAS.has(String(delta['type']))
+    if (delta['text']) this.hasText = true
     if (isRead && this.ownOpen === 0) return false
     const kind = this.open.get(indexOf())
     if (kind === undefined || kind === 'thinking') return false
     if (kind !== 'own' && isRead) return false
+    if (kind === 'text' && !this.hasText) {
+      this.hasText = true
+      events.push(own('text', {}))
+    }
     events.push(own('delta', delta))
     return true
   }

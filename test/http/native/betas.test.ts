@@ -449,6 +449,21 @@ describe('an answer', () => {
     expect(events.slice(-3)).toMatchObject(EVENTS.slice(-3))
   })
 
+  test('keeps a citation that comes before its text in the block of the text', async () => {
+    const cited = (index: number) => [
+      ...[start(index, { type: 'text', text: '' }), delta(index, { type: 'citations_delta', citation: CITATION })],
+      ...[textDelta(index, 'cited'), stop(index)],
+    ]
+    const call = [start(3, { ...CALL, input: {} }), jsonDelta(3, '{"a":1}'), stop(3)]
+    const blocks = [...cited(0), start(1, RESULT), stop(1), ...cited(2), ...call, ...cited(4)]
+    const scenario = streams(frames([...EVENTS.slice(0, 1), ...blocks, ...EVENTS.slice(-3)]))
+    const { events } = await answered('claude', true, scenario)
+    expect(events.slice(1, -3)).toEqual(blocks)
+    const { answer } = await answered('claude', false, scenario)
+    const text = { type: 'text', text: 'cited', citations: [CITATION] }
+    expect(JSON.parse(answer.text).content).toEqual([text, RESULT, text, CALL, text])
+  })
+
   test('passes as a whole', async () => {
     const { answer } = await answered('claude', false, json(200, JSON.stringify(WHOLE)))
     const { id: _, model: __, ...body } = JSON.parse(answer.text)
