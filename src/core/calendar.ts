@@ -13,6 +13,8 @@ export type CalendarWindow = 'hour' | 'day' | 'week' | 'month'
 interface CalendarPeriod {
   readonly start: number
   readonly end: number
+  /** Its first local date, in days since 1970-01-01. */
+  readonly day: number
   /** `2026-10-25T02+02:00`, `2026-10-25`, `2026-W43`, `2026-10`: unique in its zone, and for people. */
   readonly name: string
 }
@@ -86,18 +88,23 @@ class Calendar {
   }
 
   /**
-   * Clock hours of 60 minutes. A zone that moves its clock by a part of an hour (Lord Howe Island) has two shorter ones
-   * at that moment.
+   * Clock hours of 60 minutes. A zone that moves its clock by a part of an hour (Lord Howe Island) has one of 30
+   * minutes when it goes forward, and one of 90 when it goes back: the minutes that come again belong to the hour that
+   * they were in.
    */
   private hourAt(at: number): CalendarPeriod {
     const offset = this.offsetAt(at)
     const first = Math.floor((at + offset) / HOUR_MS) * HOUR_MS - offset
     const isOfSameClock = (ms: number) => (this.offsetAt(ms) - offset) % HOUR_MS === 0
     const start = isOfSameClock(first) ? first : firstThat(isOfSameClock, first, at)
+    if (start > first && this.offsetAt(start - 1) > offset) return this.hourAt(start - 1)
     const after = first + HOUR_MS
-    const end = isOfSameClock(after - 1) ? after : firstThat((ms) => !isOfSameClock(ms), at, after - 1)
-    const local = new Date(start + offset).toISOString()
-    return { start, end, name: `${local.slice(0, 13)}${offsetText(offset)}` }
+    const until = isOfSameClock(after - 1) ? after : firstThat((ms) => !isOfSameClock(ms), at, after - 1)
+    const later = this.offsetAt(until)
+    const end = later < offset ? Math.ceil((until + later) / HOUR_MS) * HOUR_MS - later : until
+    const local = start + offset
+    const name = `${new Date(local).toISOString().slice(0, 13)}${offsetText(offset)}`
+    return { start, end, day: Math.floor(local / DAY_MS), name }
   }
 
   private datesAt(window: Exclude<CalendarWindow, 'hour'>, at: number): CalendarPeriod {
@@ -105,7 +112,8 @@ class Calendar {
     // For a minute it was the next day already, and then the clock went back across midnight.
     if (at < this.startOf(date)) date -= DAY_MS
     const [first, next] = bounds(window, date)
-    return { start: this.startOf(first), end: this.startOf(next), name: nameOf(window, first) }
+    const [start, end] = [this.startOf(first), this.startOf(next)]
+    return { start, end, day: first / DAY_MS, name: nameOf(window, first) }
   }
 
   /** When a local date begins for good. `date`: its midnight, as if the zone were UTC. */

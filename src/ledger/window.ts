@@ -133,11 +133,9 @@ export function keptUntil(
 
 function zonedWindow(timeZone: string, window: BudgetLimit['window'], ms: number) {
   if (window === 'total') return { start: 0, end: NEVER_MS, number: 0 }
-  const { start, end, name } = windowAt(timeZone, window, ms)
-  if (window === 'hour') return { start, end, number: Math.floor(start / HOUR_MS) }
-  if (window === 'month') return { start, end, number: monthOf(Date.parse(`${name}-01T00:00:00Z`)) }
-  const day = dayOf(Date.parse(`${window === 'day' ? name : windowAt(timeZone, 'day', start).name}T00:00:00Z`))
-  return { start, end, number: window === 'day' ? day : weekOf(day) }
+  const { start, end, day } = windowAt(timeZone, window, ms)
+  // Of two hours only the first can begin in one of UTC, also if a zone moves its clock by a part of an hour.
+  return { start, end, number: windowOf(window, window === 'hour' ? start : day * DAY_MS) }
 }
 
 /** How many days before today usage is kept by hour; older usage is kept by day. */

@@ -26,9 +26,14 @@ const known: readonly [zone: string, window: CalendarWindow, at: string, start: 
   // The zone crossed the date line, and has no 30 December.
   ['Pacific/Apia', 'day', '2011-12-30T09:59', '2011-12-29T10:00', '2011-12-30T10:00', '2011-12-29'],
   ['Pacific/Apia', 'day', '2011-12-30T10:00', '2011-12-30T10:00', '2011-12-31T10:00', '2011-12-31'],
-  // The clock goes back by half an hour.
-  ['Australia/Lord_Howe', 'hour', '2026-04-04T14:45', '2026-04-04T14:00', '2026-04-04T15:00', '2026-04-05T01+11:00'],
-  ['Australia/Lord_Howe', 'hour', '2026-04-04T15:10', '2026-04-04T15:00', '2026-04-04T15:30', '2026-04-05T01+10:30'],
+  // The clock goes back by half an hour, and the minutes that come again belong to their hour.
+  ['Australia/Lord_Howe', 'hour', '2026-04-04T14:45', '2026-04-04T14:00', '2026-04-04T15:30', '2026-04-05T01+11:00'],
+  ['Australia/Lord_Howe', 'hour', '2026-04-04T15:10', '2026-04-04T14:00', '2026-04-04T15:30', '2026-04-05T01+11:00'],
+  ['Australia/Lord_Howe', 'hour', '2026-04-04T15:30', '2026-04-04T15:30', '2026-04-04T16:30', '2026-04-05T02+10:30'],
+  // It goes forward from two to half past two.
+  ['Australia/Lord_Howe', 'hour', '2026-10-03T15:10', '2026-10-03T14:30', '2026-10-03T15:30', '2026-10-04T01+10:30'],
+  ['Australia/Lord_Howe', 'hour', '2026-10-03T15:45', '2026-10-03T15:30', '2026-10-03T16:00', '2026-10-04T02+11:00'],
+  ['Australia/Lord_Howe', 'hour', '2026-10-03T16:00', '2026-10-03T16:00', '2026-10-03T17:00', '2026-10-04T03+11:00'],
 ]
 
 describe('a window of the calendar', () => {

@@ -1,8 +1,12 @@
-/** The calendar in Lua agrees with ours for every day of 250 years and every end of a month. */
+/**
+ * The calendar in Lua agrees with ours for every day of 250 years and every end of a month; the windows of a time zone
+ * have a number each.
+ */
 
 import { expect, test } from 'bun:test'
+import { budgetLimits } from '../../src/core/limits.ts'
 import store from '../../src/ledger/redis/lua/store.lua' with { type: 'text' }
-import { monthEndMs, monthOf } from '../../src/ledger/window.ts'
+import { monthEndMs, monthOf, windowEndIn, windowsIn } from '../../src/ledger/window.ts'
 import { RedisServer } from './redis-server.ts'
 
 const DAY_MS = 86_400_000
@@ -19,3 +23,28 @@ test('months and their ends are those of window.ts', async () => {
   expect(starts).toEqual(Array.from({ length: 3000 }, (_, month) => monthEndMs(month)))
   redis.disconnect()
 })
+
+test.each(['Australia/Lord_Howe', 'America/St_Johns', 'Asia/Kathmandu', 'Pacific/Chatham'])(
+  '%s: hours have the numbers from one to the next, through all changes of the clock',
+  (zone) => {
+    const index = budgetLimits.findIndex((limit) => limit.window === 'hour')
+    const at = (ms: number) => {
+      const { windows, starts, ends } = windowsIn(zone, ms)
+      return { number: windows[index] ?? 0, start: starts[index] ?? 0, end: ends[index] ?? 0 }
+    }
+    for (const [from, to] of [
+      [Date.UTC(2026, 2, 7), Date.UTC(2026, 2, 9)],
+      [Date.UTC(2026, 3, 3), Date.UTC(2026, 3, 6)],
+      [Date.UTC(2026, 8, 25), Date.UTC(2026, 9, 5)],
+      [Date.UTC(2026, 9, 31), Date.UTC(2026, 10, 3)],
+    ] as const) {
+      let last = at(from)
+      while (last.end < to) {
+        const next = at(last.end)
+        expect(next).toMatchObject({ number: last.number + 1, start: last.end })
+        expect(windowEndIn(zone, 'hour', next.number)).toBe(next.end)
+        last = next
+      }
+    }
+  },
+)
