@@ -158,6 +158,8 @@ export interface AccountUsage {
 export interface CounterUsage {
   readonly usage: ScopeUsage
   readonly endsMs: { readonly [L in BudgetLimit as L['name']]: number }
+  /** Until when it is kept if no request comes. */
+  readonly keptMs: number
 }
 
 /** Throws `RangeError` if an amount is not a whole number from 0 to 2^53 - 1. The Lua scripts check the same. */

@@ -8,6 +8,8 @@ import type { Limits } from '../../src/core/limits.ts'
 import { type Account, type CounterAccount, type Hold, noCharge } from '../../src/ledger/ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { COUNTERS_MAX } from '../../src/ledger/reservation-store.ts'
+import { dayOf } from '../../src/ledger/window.ts'
+import { Random } from './random.ts'
 import { START_MS, type Subject, subjects } from './subject.ts'
 
 /** Counters that one call of Redis copies. */
@@ -185,6 +187,73 @@ for (const subject of subjects()) {
       expect(await spendIn(utc, 'f', Date.UTC(2027, 0, 31, 23, 30))).toBe('refused month')
     })
 
+    test('a clock goes forward and back, by an hour or half of one, and each window opens once', async () => {
+      const spentAt = async (zone: string, window: 'hour' | 'day', times: readonly string[]) => {
+        await subject.reset()
+        const account = accountOf([{ name: 'b', value: '', limits: spend({ [window]: 1 }) }], zone)
+        const found: string[] = []
+        for (const time of times) {
+          at(subject, Date.parse(`${time}Z`))
+          const granted = (await outcome(subject, account, time, 1)) === 'granted'
+          if (granted) await settle(subject, account, time, 1)
+          found.push(`${time.slice(11)} ${granted}`)
+        }
+        return found
+      }
+      const lordHowe = ['14:59', '15:10', '15:29', '15:30', '16:00', '16:29', '16:30']
+      // From 02:00 back to 01:30 at 15:00 UTC.
+      expect(
+        await spentAt(
+          'Australia/Lord_Howe',
+          'hour',
+          lordHowe.map((time) => `2026-04-04T${time}`),
+        ),
+      ).toEqual([
+        ...['14:59 true', '15:10 false', '15:29 false', '15:30 true', '16:00 false', '16:29 false', '16:30 true'],
+      ])
+      // From 02:00 on to 02:30 at 15:30 UTC.
+      expect(
+        await spentAt(
+          'Australia/Lord_Howe',
+          'hour',
+          lordHowe.map((time) => `2026-10-03T${time}`),
+        ),
+      ).toEqual([
+        ...['14:59 true', '15:10 false', '15:29 false', '15:30 true', '16:00 true', '16:29 false', '16:30 false'],
+      ])
+      // The hour from two to three comes twice, and both are hours.
+      const berlin = ['00:30', '00:59', '01:00', '01:59', '02:00'].map((time) => `2026-10-25T${time}`)
+      expect(await spentAt('Europe/Berlin', 'hour', berlin)).toEqual([
+        ...['00:30 true', '00:59 false', '01:00 true', '01:59 false', '02:00 true'],
+      ])
+      // A day of 25 hours, and one of 23.
+      const fall = ['2026-11-01T03:30', '2026-11-02T03:29', '2026-11-02T03:30', '2027-03-14T03:30', '2027-03-15T02:30']
+      expect(await spentAt('America/St_Johns', 'day', fall)).toEqual([
+        ...['03:30 true', '03:29 false', '03:30 true', '03:30 true', '02:30 true'],
+      ])
+    })
+
+    test('whichever time zones follow each other, no day opens twice', async () => {
+      const zones = ['Pacific/Kiritimati', 'Asia/Kolkata', 'Europe/Berlin', 'America/St_Johns', 'Pacific/Pago_Pago']
+      const random = new Random(20261128)
+      const counters = [{ name: 'b', value: '', limits: spend({ day: 1 }) }]
+      const opened: number[] = []
+      for (let step = 0; step < 400; step++) {
+        const now = START_MS + step * (HOUR_MS / 2)
+        at(subject, now)
+        const account = accountOf(counters, zones[random.below(zones.length)])
+        if ((await outcome(subject, account, `r${step}`, 1)) !== 'granted') continue
+        await settle(subject, account, `r${step}`, 1)
+        const day = (await subject.store.figures(account)).budgets?.[0]?.usage.day
+        expect(day).toMatchObject({ spent: 1, held: 0 })
+        opened.push(day?.window ?? 0)
+        // It has begun in some zone.
+        expect(opened.at(-1)).toBeLessThanOrEqual(dayOf(now + 14 * HOUR_MS))
+      }
+      expect(opened.length).toBeGreaterThan(6)
+      expect(opened).toEqual([...new Set(opened)].sort((a, b) => a - b))
+    })
+
     test('a reservation that is lost is charged to its counters, and corrected by its settlement', async () => {
       const account = accountOf([{ name: 'b', value: 'x', limits: spend({ total: 10 }) }])
       expect(await outcome(subject, account, 'a', 5)).toBe('granted')
@@ -218,6 +287,11 @@ for (const subject of subjects()) {
         return found
       }
       expect(await allSpent(23)).toEqual([2, 2, 2, 2])
+      // Reading keeps none.
+      const kept: (number | undefined)[] = []
+      for (const account of accounts) kept.push((await subject.store.figures(account)).budgets?.[0]?.keptMs)
+      const dayEnd = START_MS + 41 * HOUR_MS
+      expect(kept).toEqual([dayEnd, START_MS + DAY_MS, Number.MAX_SAFE_INTEGER, dayEnd])
       expect(await allSpent(24)).toEqual([2, 0, 2, 2])
       // Their day ends after 15 hours, and 26 hours later in every time zone.
       expect(await allSpent(40)).toEqual([2, 0, 2, 2])

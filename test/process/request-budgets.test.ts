@@ -3,8 +3,16 @@
  * the refusal that names its budget, the next candidate in its place, and a restart that forgets nothing.
  */
 
+import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
 import type { JsonObject } from '../../src/core/json.ts'
+import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
+import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { type Answer, ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
@@ -166,7 +174,7 @@ test.each(['embedded', 'redis'])('%s: each counter has its own limits, and a ref
   const listed = await admin('/api/budgets?organization=acme&name=person&search=ANN')
   expect(listed.json).toMatchObject({
     rows: [{ budget: 'person', value: 'ann', limit: 'spend.day', amount: 2_000_000, used: 2_000_000, raise: null }],
-    total: 1,
+    total: 3,
   })
   const counter = { organization: 'acme', name: 'person', value: 'ann', reason: 'release' }
   const raise = await admin('/api/budgets/raises', 'POST', {
@@ -198,3 +206,83 @@ test.each(['embedded', 'redis'])('%s: each counter has its own limits, and a ref
   const audited = await gateway.run('audit', '--admin', '--json')
   expect(audited.stdout).toMatch(/"action":"budget\.raised".*"reason":"release"/)
 })
+
+/** Waits for requests that have been answered and not settled. */
+async function afterOthers(gateway: Gateway, tags: string): Promise<Answer> {
+  for (;;) {
+    const answer = await say(gateway, tags)
+    if (answer.status !== 429 || answer.header('retry-after') === undefined) return answer
+  }
+}
+
+test.each(['embedded', 'redis'])(
+  '%s: a time zone that a reload changes forgets no spend, and lets the window that runs go on',
+  async (kind) => {
+    await using redis = await RedisServer.start()
+    await using upstream = await Upstream.start()
+    await using gateway = await start(upstream, kind === 'redis' ? { ledger: { redis: redis.url } } : {})
+    for (let i = 0; i < 2; i++) expect((await afterOthers(gateway, 'person=ann')).status).toBe(200)
+    const before = errorOf(await afterOthers(gateway, 'person=ann'))
+    const renewal = Date.parse(`${before['resets_at']}`)
+    expect(before).toMatchObject({ spent: 2, window: 'day', resets_at: expect.stringMatching(/T18:15:00Z$/) })
+    // In one of them it is a later date, and in the other an earlier one, or the same.
+    for (const timezone of ['Pacific/Kiritimati', 'Pacific/Pago_Pago', 'Asia/Kathmandu']) {
+      const config = JSON.parse(await readFile(gateway.configFile, 'utf8'))
+      const [organization] = config.organizations
+      await writeFile(gateway.configFile, JSON.stringify({ ...config, organizations: [{ ...organization, timezone }] }))
+      expect((await gateway.run('reload')).code).toBe(0)
+      expect(errorOf(await afterOthers(gateway, 'person=ann'))).toMatchObject({ limit: 2, spent: 2, window: 'day' })
+      const { budgets } = JSON.parse((await gateway.run('budgets', '--value', 'ann', '--json')).stdout)
+      expect(budgets).toMatchObject([{ limit: 'spend.day', used: 2_000_000, held: 0 }])
+      if (timezone === 'Asia/Kathmandu') expect(Date.parse(budgets[0].renews_at)).toBe(renewal)
+    }
+  },
+)
+
+/** What is in a hash of counters, as if so many milliseconds had passed since. */
+const AGE = `
+  for _, name in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+    local counter = cmsgpack.unpack(redis.call('HGET', KEYS[1], name))
+    counter[3] = counter[3] - ARGV[1]
+    redis.call('HSET', KEYS[1], name, cmsgpack.pack(counter))
+    redis.call('ZADD', KEYS[2], counter[3], name)
+  end`
+
+test.each(['embedded', 'redis'])(
+  '%s: a session that was idle for its hours begins anew, and not before',
+  async (kind) => {
+    await using redis = await RedisServer.start()
+    await using upstream = await Upstream.start()
+    const directory = mkdtempSync(join(tmpdir(), 'weir-idle-'))
+    const more = { data_dir: directory, ...(kind === 'redis' ? { ledger: { redis: redis.url } } : {}) }
+    const hour = 3_600_000
+    /** As if this time had passed; no gateway runs. */
+    const pass = async (ms: number) => {
+      if (kind === 'redis') {
+        const client = new Redis(redis.url)
+        await client.eval(AGE, 2, redisKey('acme', 'counters'), redisKey('acme', 'ends'), ms)
+        client.disconnect()
+        return
+      }
+      using file = new Database(join(directory, LEDGER_FILE))
+      file.run('UPDATE scope SET until_ms = until_ms - ? WHERE until_ms > 0', [ms])
+    }
+    const outcomes = async (requests: number) => {
+      await using gateway = await start(upstream, more)
+      const statuses: number[] = []
+      for (let i = 0; i < requests; i++) statuses.push((await afterOthers(gateway, 'session=s1')).status)
+      expect(await gateway.stop()).toMatchObject({ code: 0 })
+      return statuses
+    }
+    try {
+      expect(await outcomes(2)).toEqual([200, 429])
+      await pass(23 * hour)
+      // A request that is refused is none of the session.
+      expect(await outcomes(1)).toEqual([429])
+      await pass(hour)
+      expect(await outcomes(2)).toEqual([200, 429])
+    } finally {
+      rmSync(directory, { recursive: true })
+    }
+  },
+)

@@ -30,7 +30,9 @@ export class Counters {
 
   /** A counter, a new one if there is none: it is dropped unless it is stored in `scopes`. */
   open(key: string, now: number, zoned = NO_ZONED): ScopeState {
-    return this.scopes.get(key) ?? newCounter(this.organization, key, now, zoned)
+    const known = this.scopes.get(key)
+    if (known !== undefined && !this.drop(known, now)) return known
+    return newCounter(this.organization, key, now, zoned)
   }
 
   /** True if the counter is stored. */
@@ -58,11 +60,15 @@ export class Counters {
   sweep(now: number, everyMs = SWEEP_MS): void {
     if (this.scopes.size === 0 || now - this.sweptMs < everyMs) return
     this.sweptMs = now
-    for (const scope of this.scopes.values()) {
-      if (now < scope.untilMs || scope.live > 0) continue
-      this.scopes.delete(scope.key)
-      scope.untilMs = HAS_ENDED
-      this.dropped(scope)
-    }
+    for (const scope of this.scopes.values()) this.drop(scope, now)
+  }
+
+  /** Drops a counter if it has ended; whether it has. */
+  private drop(scope: ScopeState, now: number): boolean {
+    if (now < scope.untilMs || scope.live > 0) return false
+    this.scopes.delete(scope.key)
+    scope.untilMs = HAS_ENDED
+    this.dropped(scope)
+    return true
   }
 }

@@ -180,7 +180,8 @@ export function figuresOf({ rates, live, windows, budgets }: ScopeState): ScopeU
 
 /** The same for a counter. */
 export function counterUsageOf(scope: ScopeState): CounterUsage {
-  return { usage: figuresOf(scope), endsMs: byName(budgetLimits, (_, index) => scope.ends[index] ?? NEVER_MS) }
+  const endsMs = byName(budgetLimits, (_, index) => scope.ends[index] ?? NEVER_MS)
+  return { usage: figuresOf(scope), endsMs, keptMs: scope.untilMs }
 }
 
 /** A copy for readers, who advance it to their time. */

@@ -5,16 +5,17 @@
 -- arguments: id witness key organizationLimits keyLimits budgets
 -- outcomes:
 --   figures, and as text for the organisation, then for the key: what is used of each rate, how many reservations are
---     live, and window, spent, held and refused of each budget; then the same for each counter, and the ends of its
---     windows
+--     live, and window, spent, held and refused of each budget; then the same for each counter, the ends of its
+--     windows, and until when it is kept
 
 reap()
 
 local scopes = load_scopes(key)
 advance(scopes, limits)
-local account = { scopes = scopes, limits = limits }
+local account, kept = { scopes = scopes, limits = limits }, {}
 if given then
   add_counters(account, given)
+  for name, counter in pairs(counters) do kept[name] = counter.kept end
   advance_counters(account.scopes, limits, account)
 end
 scopes = account.scopes
@@ -31,5 +32,6 @@ for s = 1, #scopes do
     reply[#reply + 1] = exact(refused_of(marks, scope, b))
   end
   for b = 1, counter and BUDGETS or 0 do reply[#reply + 1] = exact(counters[counter].ends[b]) end
+  if counter then reply[#reply + 1] = exact(kept[counter]) end
 end
 return reply

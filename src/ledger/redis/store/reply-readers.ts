@@ -107,7 +107,7 @@ function scopeUsageOf(numbers: Numbers): ScopeUsage {
 
 /** How many numbers `figures.lua` returns for an organisation or a key, and for a counter. */
 const SCOPE_NUMBERS = rateLimits.length + 1 + 4 * budgetLimits.length
-const COUNTER_NUMBERS = SCOPE_NUMBERS + budgetLimits.length
+const COUNTER_NUMBERS = SCOPE_NUMBERS + budgetLimits.length + 1
 
 /** Reads all numbers that `figures.lua` returns. */
 export function accountUsageOf(numbers: Numbers): AccountUsage {
@@ -117,7 +117,7 @@ export function accountUsageOf(numbers: Numbers): AccountUsage {
   for (let from = 2 * SCOPE_NUMBERS; from < numbers.length; from += COUNTER_NUMBERS) {
     const own = numbers.slice(from, from + COUNTER_NUMBERS)
     const endsMs = byName(budgetLimits, (_, index) => numberAt(own, SCOPE_NUMBERS + index))
-    budgets.push({ usage: scopeUsageOf(own), endsMs })
+    budgets.push({ usage: scopeUsageOf(own), endsMs, keptMs: numberAt(own, COUNTER_NUMBERS - 1) })
   }
   return budgets.length === 0 ? { organization, key } : { organization, key, budgets }
 }
