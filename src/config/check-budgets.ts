@@ -2,8 +2,11 @@
 
 import { BUDGETS_MAX, type BudgetConfig, matchesKey, matchesModel } from '../core/budget-config.ts'
 import { spendLimits } from '../core/limits.ts'
+import { matches } from '../core/permission.ts'
+import { legalTagValue } from '../core/tags.ts'
 import type { Check } from './check-context.ts'
 import { tagNameOf } from './check-tags.ts'
+import { globSamples } from './glob-samples.ts'
 import { didYouMean, type Path } from './problems.ts'
 import type { Loose } from './schema-errors.ts'
 import type { File } from './schema-file.ts'
@@ -35,6 +38,11 @@ function checkBudget(check: Check, budget: Budget, path: Path): void {
   if (budget.per === undefined && !Object.hasOwn(budget, 'per') && Object.keys(budget.except ?? {}).length > 0) {
     problems.add([...path, 'except'], 'needs per: without it the budget has one counter, and no values')
   }
+  for (const value of budget.per?.startsWith('tag:') === true ? Object.keys(budget.except ?? {}) : []) {
+    if (legalTagValue(value) === value) continue
+    const at = [...path, 'except', value]
+    problems.add(at, `no tag has this value; requests whose header or user has it count as ${legalTagValue(value)}`)
+  }
   if (budget.per?.startsWith('tag:')) checkTag(check, budget.per.slice('tag:'.length), [...path, 'per'])
   for (const name of Object.keys(budget.match?.tags ?? {})) checkTag(check, name, [...path, 'match', 'tags', name])
 }
@@ -62,13 +70,11 @@ type Sound = Pick<BudgetConfig, 'match'>
 function checkCount({ file, problems }: Check, organization: Organization, path: Path): void {
   const budgets = (organization.budgets ?? []).flatMap((budget) => (budget === undefined ? [] : [soundOf(budget)]))
   if (budgets.length <= BUDGETS_MAX) return
-  const keys = samples(
-    budgets.flatMap(({ match }) => match.keys ?? []),
-    (organization.keys ?? []).flatMap((key) => key?.id ?? []),
-  )
-  const models = samples(
-    budgets.flatMap(({ match }) => match.models ?? []),
-    (file.models ?? []).flatMap((model) => model?.name ?? []),
+  // Keys of any id may be created later. Models are those of the file, of which some are patterns.
+  const keys = globSamples(budgets.flatMap(({ match }) => match.keys ?? []))
+  const offered = (file.models ?? []).flatMap((model) => model?.name ?? [])
+  const models = globSamples([...offered, ...budgets.flatMap(({ match }) => match.models ?? [])]).filter((model) =>
+    offered.some((name) => matches(name, model)),
   )
   let most = 0
   for (const key of keys) {
@@ -82,12 +88,6 @@ function checkCount({ file, problems }: Check, organization: Organization, path:
   if (most > BUDGETS_MAX) {
     problems.add(path, `has ${most} budgets that may apply to the same request, and at most ${BUDGETS_MAX} may`)
   }
-}
-
-/** Names that exist, and for each pattern one that it matches: keys are created later, and models may be patterns. */
-function samples(globs: readonly string[], names: readonly string[]): readonly string[] {
-  const made = globs.flatMap((glob) => [glob.replaceAll('*', ''), glob.replaceAll('*', 'x')])
-  return [...new Set([...names, ...made.map((name) => name.replaceAll('?', 'x')), '\u0000'])]
 }
 
 /** The largest number of budgets that hold for the same values of these tags. More than `BUDGETS_MAX` is enough. */
