@@ -3,11 +3,10 @@
  * body that names the caller's own user, as `tags` of the configuration has it, and from the key.
  */
 
-import { createHash } from 'node:crypto'
 import type { Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { beginningOf } from '../core/error-message.ts'
-import { TAG_VALUE, TAGS_MAX, type TagRule, tagsByName, tagsText } from '../core/tags.ts'
+import { legalTagValue, TAG_VALUE, TAGS_MAX, type TagRule, tagsByName, tagsText } from '../core/tags.ts'
 
 export const TAGS_HEADER = 'X-Gateway-Tags'
 
@@ -111,19 +110,16 @@ export class TagsReader {
 /** The first source that has a value. */
 function sourceValue(from: TagRule['from'], headers: Headers, user: string | undefined): string | undefined {
   for (const source of from) {
-    const value = (source === 'user' ? user : headers.get(headerOf(source)))?.trim()
-    if (value !== undefined && value !== '') return VALUE.test(value) ? value : hashed(value)
+    const isHeader = source !== 'user'
+    const value = isHeader ? headers.get(headerOf(source)) : user?.trim()
+    // The characters of a header are its bytes, so that the same name in both places is one value.
+    if (value != null && value !== '') return legalTagValue(value, isHeader ? 'latin1' : 'utf8')
   }
   return undefined
 }
 
 function headerOf(source: string): string {
   return source.slice('header:'.length)
-}
-
-/** Stands for a value that no tag may have, such as the JSON by which Claude Code names its user. */
-function hashed(value: string): string {
-  return `h:${createHash('sha256').update(value).digest('base64url').slice(0, 22)}`
 }
 
 function invalid(what: string): CallerError {

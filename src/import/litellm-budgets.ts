@@ -6,7 +6,7 @@
 
 import { microDollars } from '../core/decimal.ts'
 import { isObject, type JsonObject, type JsonValue, parseObject } from '../core/json.ts'
-import { TAG_VALUE } from '../core/tags.ts'
+import { legalTagValue, TAG_VALUE } from '../core/tags.ts'
 import { textOf } from './dump-rows.ts'
 import { publicName } from './litellm-models.ts'
 import type { Notes } from './litellm-notes.ts'
@@ -149,7 +149,9 @@ export class LitellmBudgets {
     const user = textOf(row, 'user_id')
     const limits = user === undefined ? undefined : this.users.get(user)
     if (user === undefined || limits === undefined || textOf(row, 'team_id') !== undefined) return {}
-    const value = legalValue(user)
+    const value = legalTagValue(user)
+    if (value !== user)
+      this.notes.assumed(`user ${user}`, `is ${value} in weir, as no value of a tag has these characters`)
     this.useTag('user')
     addTo(this.usersSeen, limits, value)
     return { fixed_tags: { user: value } }
@@ -241,12 +243,6 @@ function budgetsOf(groups: Groups, tag: string): readonly JsonObject[] {
     match: { tags: { [tag]: values } },
     limits,
   }))
-}
-
-/** A value of a tag made of a name. */
-function legalValue(name: string): string {
-  const legal = name.replaceAll(/[^A-Za-z0-9._/@:-]+/g, '-').slice(0, NAME_MAX)
-  return legal === '' ? '-' : legal
 }
 
 /** A legal name of a budget that none of the others has. */

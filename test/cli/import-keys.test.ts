@@ -228,6 +228,8 @@ litellm_settings:
         { token: hashOf('sk-2'), key_alias: 'two', user_id: 'bob', model_max_budget: JSON.stringify(ofModel(3)) },
         { token: hashOf('sk-3'), key_alias: 'three', user_id: 'cy', team_id: 't', model_max_budget: { small: 1 } },
         { token: hashOf('sk-4'), key_alias: 'four', user_id: 'dee' },
+        { token: hashOf('sk-5'), key_alias: 'five', user_id: 'a b' },
+        { token: hashOf('sk-6'), key_alias: 'six', user_id: 'a-b' },
       ]),
       'teams.json': JSON.stringify([{ team_id: 't', model_max_budget: ofModel(9) }]),
       'budgets.json': JSON.stringify([{ budget_id: 'b', max_budget: 6, budget_duration: '30d', rpm_limit: 5 }]),
@@ -236,6 +238,8 @@ litellm_settings:
         { user_id: 'bob' },
         { user_id: 'cy', max_budget: 1 },
         { user_id: 'dee' },
+        { user_id: 'a b' },
+        { user_id: 'a-b' },
       ]),
       'tags.json': JSON.stringify([{ tag_name: 'batch', budget_id: 'b' }]),
     }
@@ -261,7 +265,8 @@ litellm_settings:
     const budgetsOf = (id: string) => file.organizations.find((each: { id: string }) => each.id === id).budgets
     expect(budgetsOf('default')).toEqual([
       ofTag('user', ['ann@example.org'], { spend: { day: 1.5 } }),
-      ofTag('user', ['bob', 'dee'], { spend: { week: 4 } }, '-2'),
+      // The names of two users stay two.
+      ofTag('user', ['a-b', 'bob', 'dee', 'h:yGh6CKpdbtIEQyj6aml6uO'], { spend: { week: 4 } }, '-2'),
       ...ofAll,
       { name: 'keys-small', per: 'key', match: { keys: ['one', 'two'], ...match }, limits: { spend: { day: 3 } } },
     ])
@@ -285,7 +290,7 @@ litellm_settings:
       '--config',
       'weir.yaml',
     )
-    expect([applied.code, applied.stderr.match(/^created: /gm)?.length]).toEqual([0, 4])
+    expect([applied.code, applied.stderr.match(/^created: /gm)?.length]).toEqual([0, 6])
     const listed = await weir(folder, 'keys', 'list', '--json')
     expect(listed.stdout).toContain('"fixed_tags":{"user":"ann@example.org"}')
     const explained = await weir(folder, 'explain', '--key', 'one', '--model', 'small')

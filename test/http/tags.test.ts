@@ -185,6 +185,8 @@ describe('tags with sources', () => {
     ['safety_identifier', {}, { safety_identifier: 'cleo' }, { person: 'cleo' }],
     ['metadata.user_id', {}, { metadata: { user_id: 'dan' } }, { person: 'dan' }],
     ['JSON, of which a hash stays', {}, { user: USER_JSON }, { person: hashed(USER_JSON) }],
+    ['a header in UTF-8', { 'x-person': Buffer.from('José à').toString('latin1') }, {}, { person: hashed('José à') }],
+    ['the same name in the body', {}, { user: 'José à' }, { person: hashed('José à') }],
     ['a text that is too long', { 'x-person': 'x'.repeat(65) }, {}, { person: hashed('x'.repeat(65)) }],
     ['an empty header', { 'x-person': ' ' }, { user: 'ben' }, { person: 'ben' }],
     ['X-Gateway-Tags before any source', { 'x-gateway-tags': 'person=eve', 'x-person': 'anna' }, {}, { person: 'eve' }],
