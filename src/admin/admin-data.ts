@@ -5,8 +5,8 @@
 
 import type { TargetRef } from '../core/model-config.ts'
 import { dayOf } from '../ledger/window.ts'
-import { COUNTERS_READ_MAX, counterUsagesOf } from '../reports/counter-usage.ts'
-import { fullness, limitUsagesOf } from '../reports/limit-usage.ts'
+import { type CounterFilter, counterUsagesOf } from '../reports/counter-usage.ts'
+import { fullness, limitUsagesOf, searchWords } from '../reports/limit-usage.ts'
 import { configuredExpiringKeys, type StoredKeys, storedKeysOf } from '../reports/stored-keys.ts'
 import type { BudgetRow, FiguresNow, Status, TargetRow } from './api-shapes.ts'
 import { budgetRow, counterRow, matchingBudgets, usedUpAt } from './budget-rows.ts'
@@ -30,10 +30,13 @@ const STATUS_WAIT_MS = 1000
 /** The most rows of one answer. */
 const BUDGETS_MAX = 1000
 
-/** By the limit that each is about; the last of several counts. */
-function byPlace(rows: readonly BudgetRow[]): ReadonlyMap<string, BudgetRow> {
-  return new Map(rows.map((row) => [[row.organization, row.budget, row.value, row.limit].join('\t'), row]))
+/** Rows of counters; of an organisation that has more of them than are read, how many rows its others have. */
+interface CounterRows {
+  readonly rows: readonly BudgetRow[]
+  readonly left: ReadonlyMap<string, number>
 }
+
+const NO_COUNTERS: CounterRows = { rows: [], left: new Map() }
 
 interface BudgetFilter {
   readonly organization?: string | undefined
@@ -51,7 +54,7 @@ export class AdminData {
   private readonly spend: Refreshed<Spend>
   private readonly allBudgets: Refreshed<readonly BudgetRow[]>
   /** Those of counters: there may be very many, so that they are read only when they are asked for. */
-  private readonly allCounters: Refreshed<readonly BudgetRow[]>
+  private readonly allCounters: Refreshed<CounterRows>
   private readonly storedKeys: Refreshed<StoredKeys>
   private readonly history: FiguresHistory
   private readonly targetHistory: TargetHistory
@@ -105,7 +108,7 @@ export class AdminData {
       this.supervision.reasons(),
       known(this.spend),
       known(this.allBudgets),
-      hasCounters ? known(this.allCounters) : [],
+      hasCounters ? known(this.allCounters) : NO_COUNTERS,
       known(this.storedKeys),
     ])
     const expiringKeys = [...configuredExpiringKeys(system.config), ...(keys?.expiring ?? [])]
@@ -113,7 +116,7 @@ export class AdminData {
     const [now, nowMs] = [this.history.now(), Date.now()]
     const of = { nodes: fleetFigures(now, fleet.others()), mixed: mixedFleet(fleet, nowMs) }
     const read = { reasons, costTodayMicroUsd: spend?.todayMicroUsd, expiringKeys, ...of }
-    const status = statusOf(system, { ...read, budgets: budgets ?? [], counters: counters ?? [] }, now, nowMs)
+    const status = statusOf(system, { ...read, budgets: budgets ?? [], counters: counters?.rows ?? [] }, now, nowMs)
     if (!withHistory) return status
     const points = [...this.history.points()]
     return { ...status, history: { step_seconds: STEP_SECONDS, points, nodes: [...this.fleetPoints] } }
@@ -143,21 +146,32 @@ export class AdminData {
     filter: BudgetFilter,
   ): Promise<{ readonly rows: readonly BudgetRow[]; readonly more: number; readonly total: number }> {
     const { organization, key, name, value, search, limit = BUDGETS_MAX } = filter
+    const words = searchWords(search)
     const isOfCounters = name !== undefined || value !== undefined
     const [all, spend, counters] = await Promise.all([
       isOfCounters ? [] : this.allBudgets.get(),
       known(this.spend),
-      key !== undefined ? [] : isOfCounters ? this.readCounters(filter) : this.allCounters.get(),
+      key !== undefined
+        ? NO_COUNTERS
+        : isOfCounters
+          ? this.readCounters({ organization, name, value })
+          : this.allCounters.get(),
     ])
-    // There may be more than are read without a filter.
-    const isPart = search !== undefined && !isOfCounters && counters.length >= COUNTERS_READ_MAX
-    const more = isPart ? await this.readCounters({ organization, search }) : []
-    const listed = more.length === 0 ? counters : [...byPlace([...counters, ...more]).values()]
-    const rows = [...all, ...listed].filter(
+    const ofOwners = all.filter(
       (row) => row.organization === (organization ?? row.organization) && row.key === (key ?? row.key),
     )
-    const own = search === undefined ? rows : matchingBudgets(rows, search)
-    const found = [...own].sort(
+    const ofCounters = counters.rows.filter((row) => row.organization === (organization ?? row.organization))
+    const leftOf = ({ left }: CounterRows) => {
+      return organization === undefined
+        ? left.values().reduce((sum, rows) => sum + rows, 0)
+        : (left.get(organization) ?? 0)
+    }
+    // There may be more than are read without a search.
+    const searched =
+      words.length > 0 && leftOf(counters) > 0
+        ? await this.readCounters({ organization, name, value, words })
+        : { rows: matchingBudgets(ofCounters, words), left: counters.left }
+    const found = [...matchingBudgets(ofOwners, words), ...searched.rows].sort(
       (a, b) => Number(b.state === 'refusing') - Number(a.state === 'refusing') || fullness(b) - fullness(a),
     )
     const nowMs = Date.now()
@@ -170,13 +184,19 @@ export class AdminData {
         nowMs,
       ),
     }))
-    return { rows: shown, more: Math.max(0, found.length - limit), total: rows.length }
+    return {
+      rows: shown,
+      more: Math.max(0, found.length - limit) + leftOf(searched),
+      total: ofOwners.length + ofCounters.length + leftOf(counters),
+    }
   }
 
-  private async readCounters(filter: BudgetFilter): Promise<readonly BudgetRow[]> {
+  private async readCounters(filter: Omit<CounterFilter, 'limited'>): Promise<CounterRows> {
     const { config } = this.supervision.state()
-    const usages = await counterUsagesOf(config, filter)
-    return usages.map((usage) => counterRow(usage, config.alerts?.spend))
+    const left = new Map<string, number>()
+    const limited = (organization: string, _count: number, limitsLeft: number) => left.set(organization, limitsLeft)
+    const usages = await counterUsagesOf(config, { ...filter, limited })
+    return { rows: usages.map((usage) => counterRow(usage, config.alerts?.spend)), left }
   }
 
   /** Of spend limits, for the metrics: those that refuse first. Undefined while the ledger cannot be read. */

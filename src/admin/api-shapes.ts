@@ -220,7 +220,7 @@ const budget = t.Object({
 export const budgets = t.Object({
   rows: t.Array(budget),
   more: t.Integer({ description: 'How many were left out of those that match' }),
-  total: t.Integer({ description: 'How many there are without `search`' }),
+  total: t.Integer({ description: 'How many there are without `search`, and without those of keys beyond 5,000' }),
 })
 
 /**

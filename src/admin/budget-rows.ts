@@ -4,7 +4,7 @@ import { DAY_MS, HOUR_MS } from '../core/durations.ts'
 import { thresholdOf } from '../core/limit-amounts.ts'
 import { configuredName } from '../core/limits.ts'
 import type { CounterLimitUsage } from '../reports/counter-usage.ts'
-import type { LimitUsage } from '../reports/limit-usage.ts'
+import { hasWords, type LimitUsage } from '../reports/limit-usage.ts'
 import type { BudgetRow } from './api-shapes.ts'
 
 /** The share from which a spend limit is `near`, if no alerts of spend are configured. */
@@ -46,14 +46,12 @@ function stateOf({ limit, amount, used, isRefusing }: LimitUsage, shares: readon
   return used >= thresholdOf(amount, Math.min(1, ...(shares.length > 0 ? shares : [NEAR_SHARE]))) ? 'near' : 'ok'
 }
 
-/** The rows that have every word, in any letters: `acme spend day`, `acme spend.day`, `person ann`. */
-export function matchingBudgets(rows: readonly BudgetRow[], search: string): readonly BudgetRow[] {
-  const words = search.toLowerCase().split(/\s+/).filter(Boolean)
-  return rows.filter(({ organization, key, budget, value, limit }) => {
-    const owner = `${organization} ${key ?? ''} ${budget ?? ''} ${value ?? ''}`
-    const text = `${owner} ${limit} ${limit.replaceAll(/[._]/g, ' ')}`.toLowerCase()
-    return words.every((word) => text.includes(word))
-  })
+/** The rows that have every word of a search. */
+export function matchingBudgets(rows: readonly BudgetRow[], words: readonly string[]): readonly BudgetRow[] {
+  if (words.length === 0) return rows
+  return rows.filter(({ organization, key, budget, value, limit }) =>
+    hasWords(words, [organization, key, budget, value].filter(Boolean).join(' '), limit),
+  )
 }
 
 /** A budget that lasts longer than this at the present rate is not shown to end. */

@@ -6,6 +6,7 @@ import { raiseJson } from '../keys/budget-record.ts'
 import { commandChanger } from '../process/control/user-actor.ts'
 import { COUNTERS_READ_MAX, type CounterLimitUsage, counterUsagesOf } from '../reports/counter-usage.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
+import { searchWords } from '../reports/limit-usage.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr, requiredText } from './command.ts'
 import { limitFlags } from './key-flags.ts'
 import { configured } from './ledger-access.ts'
@@ -24,10 +25,10 @@ export async function list(args: readonly string[]): Promise<number> {
   }
   const limited = (organization: string, count: number) =>
     printToStderr(
-      `organisation ${organization} has ${count} of these counters, and ${COUNTERS_READ_MAX} are listed; ` +
+      `organisation ${organization} has ${count} of these counters, and at most ${COUNTERS_READ_MAX} are listed; ` +
         '--name, --value and --search find the others',
     )
-  const found = await counterUsagesOf(config, { ...filter, search: stringOf(flags['search']), limited })
+  const found = await counterUsagesOf(config, { ...filter, words: searchWords(stringOf(flags['search'])), limited })
   if (flags['json'] === true) process.stdout.write(`${JSON.stringify({ budgets: found.map(rowJson) })}\n`)
   else process.stdout.write(new TextTable(COLUMNS, displayOf(flags['wide'] === true)).print(found))
   return exit.done

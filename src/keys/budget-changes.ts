@@ -53,8 +53,11 @@ export class BudgetAdministration {
 
   /** Ends a raise. */
   async end(id: string): Promise<void> {
-    for (const { id: organization } of this.parts.config.organizations) {
-      const found = (await this.changes(organization)).raises.find((raise) => raise.id === id)
+    const ids = this.parts.config.organizations.map((one) => budgetsRecordId(one.id))
+    const records = await this.parts.withStore((store) => store.records(ids))
+    for (const record of records) {
+      const { organization } = record
+      const found = inForceAt(budgetChangesOf(record), Date.now()).raises.find((raise) => raise.id === id)
       if (found === undefined) continue
       const { name, value, reason } = found
       const details = { ...detailsOf({ organization, name, value, reason }), id }

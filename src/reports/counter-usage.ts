@@ -5,36 +5,37 @@ import type { Config } from '../config/config.ts'
 import { batchesOf } from '../core/batches.ts'
 import type { BudgetConfig } from '../core/budget-config.ts'
 import type { SpentBefore } from '../core/limits.ts'
-import { amountOf, spendLimits } from '../core/limits.ts'
+import { amountOf, configuredName, limitTable, spendLimits } from '../core/limits.ts'
 import type { OrganizationConfig } from '../core/organization-config.ts'
 import { counterAccount } from '../gateway/request-budgets.ts'
 import { limitsWith, raisesCounter } from '../keys/budget-overrides.ts'
 import { type BudgetChanges, type BudgetRaise, budgetChangesOf, budgetsRecordId } from '../keys/budget-record.ts'
-import { type Account, type CounterAccount, counterOf } from '../ledger/ledger.ts'
+import { type Account, type CounterAccount, counterName, counterOf } from '../ledger/ledger.ts'
 import { isRefusing } from '../ledger/refusal-mark.ts'
 import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts'
 import type { CounterUsage } from '../ledger/reservation-store.ts'
 import { NEVER_MS } from '../ledger/window.ts'
 import { withLedger } from './ledger-part.ts'
-import { fullness, type LimitUsage } from './limit-usage.ts'
+import { fullness, hasWords, type LimitUsage } from './limit-usage.ts'
 
-/** Counters of one organisation that are read for a list; a filter finds others. */
+/** Counters of one organisation that are read for a list, and of all; a filter finds others. */
 export const COUNTERS_READ_MAX = 10_000
+const COUNTERS_READ_MAX_OF_ALL = 100_000
 /** Counters in one read of the ledger. */
 const COUNTERS_A_READ = 50
 /** Organisations whose counters are asked for together. */
 const ORGANIZATIONS_A_READ = 100
 
-interface CounterFilter {
+export interface CounterFilter {
   readonly organization?: string | undefined
   readonly name?: string | undefined
   readonly value?: string | undefined
-  /** Words that the organisation, the budget or the value has, in any letters. */
-  readonly search?: string | undefined
+  /** As `searchWords` gives them: each in the organisation, the budget, the value or the limit. */
+  readonly words?: readonly string[] | undefined
   /** Only limits that refuse: there may be 10,000 counters of each organisation, and few of them do. */
   readonly isRefusing?: true
-  /** Called for an organisation that has more of them than are read. */
-  readonly limited?: (organization: string, count: number) => void
+  /** Called for an organisation that has more of them than are read: how many, and the limits of the others. */
+  readonly limited?: (organization: string, count: number, limitsLeft: number) => unknown
 }
 
 /** One limit of a counter. `key` is null. */
@@ -71,6 +72,7 @@ export async function counterUsagesOf(config: Config, filter: CounterFilter): Pr
   const changes = new Map(records.map((record) => [record.organization, budgetChangesOf(record)]))
   return await withLedger(openAccountUsageReader, config, async (reader) => {
     const found: CounterLimitUsage[] = []
+    let left = COUNTERS_READ_MAX_OF_ALL
     for (const some of batchesOf(organizations, ORGANIZATIONS_A_READ)) {
       const names = await reader.counters(
         some.map(({ id }) => id),
@@ -78,16 +80,19 @@ export async function counterUsagesOf(config: Config, filter: CounterFilter): Pr
       )
       const parts = some.flatMap((organization, at) => {
         const own = changes.get(organization.id) ?? NO_CHANGES
-        return partsOf(organization, countersOf(organization, names[at] ?? [], filter, own), own)
+        const counters = countersOf(organization, names[at] ?? [], filter, own, Math.min(left, COUNTERS_READ_MAX))
+        left -= counters.length
+        return partsOf(organization, counters, own)
       })
-      const usages = await usagesOf(reader, parts)
-      found.push(...(filter.isRefusing === true ? usages.filter(({ isRefusing }) => isRefusing) : usages))
+      for (const usage of await usagesOf(reader, parts)) {
+        if ((filter.isRefusing !== true || usage.isRefusing) && isWanted(filter, usage)) found.push(usage)
+      }
     }
     return found.sort((a, b) => Number(b.isRefusing) - Number(a.isRefusing) || fullness(b) - fullness(a))
   })
 }
 
-/** What a counter has spent now in each of its windows, and when these end. Throws `LedgerProblem`. */
+/** What a counter has spent now in each of its windows, and when these end, or the counter. Throws `LedgerProblem`. */
 export async function spentOfCounter(
   config: Config,
   organization: OrganizationConfig,
@@ -100,47 +105,61 @@ export async function spentOfCounter(
   if (found === undefined) return {}
   return Object.fromEntries(
     spendLimits.map(({ property, name }) => {
-      const untilMs = found.endsMs[name]
+      const endMs = found.endsMs[name]
+      // A counter that may be idle ends, and then its total begins anew by itself.
+      const untilMs = endMs === NEVER_MS && budget.idleMs !== undefined ? found.keptMs : endMs
       return [property, { microUsd: found.usage[name].spent, ...(untilMs === NEVER_MS ? {} : { untilMs }) }]
     }),
   )
 }
 
-/** `counters`: the names of those that the organisation has in the ledger. */
+/** At most `most`. `counters`: the names of those that the organisation has in the ledger. */
 function countersOf(
   { id, budgets = [] }: OrganizationConfig,
   counters: readonly string[],
   filter: CounterFilter,
   changes: BudgetChanges,
+  most: number,
 ): readonly Counter[] {
-  const words = filter.search?.toLowerCase().split(/\s+/).filter(Boolean) ?? []
-  const isWanted = (name: string, value: string) =>
-    name === (filter.name ?? name) &&
-    value === (filter.value ?? value) &&
-    words.every((word) => `${id} ${name} ${value}`.toLowerCase().includes(word))
   const byName = new Map(budgets.map((budget) => [budget.name, budget]))
-  const names = new Map<string, Counter>()
+  const isChanged = changedCounters(changes)
+  const found = new Map<string, Counter>()
+  let [count, limitsLeft] = [0, 0]
   const add = (name: string, value: string) => {
     const budget = byName.get(name)
-    if (budget === undefined || !isWanted(name, value)) return
-    const field = `${name}\t${value}`
-    if ((budget.per === undefined) !== (value === '') || names.has(field)) return
-    if (++count > COUNTERS_READ_MAX) return
+    if (budget === undefined || name !== (filter.name ?? name) || value !== (filter.value ?? value)) return
+    const field = counterName({ name, value })
+    if ((budget.per === undefined) !== (value === '') || found.has(field)) return
     const account = counterAccount(budget, value)
-    names.set(field, {
-      budget,
-      account: { ...account, limits: limitsWith(changes, account, account.limits, Date.now()) },
-    })
+    const limits = isChanged(name, value) ? limitsWith(changes, account, account.limits, Date.now()) : account.limits
+    const wanted = limitTable.filter(
+      (limit) => amountOf(limits, limit) !== undefined && isWanted(filter, { organization: id, name, value, limit }),
+    )
+    if (wanted.length === 0) return
+    if (++count <= most) found.set(field, { budget, account: { ...account, limits } })
+    else limitsLeft += wanted.length
   }
-  let count = 0
   // A budget with one counter is listed before its first request, too.
   for (const budget of budgets) if (budget.per === undefined) add(budget.name, '')
   for (const counter of counters) {
     const { name, value } = counterOf(counter)
     add(name, value)
   }
-  if (count > COUNTERS_READ_MAX) filter.limited?.(id, count)
-  return [...names.values()]
+  if (count > most) filter.limited?.(id, count, limitsLeft)
+  return [...found.values()]
+}
+
+function isWanted(
+  { words = [] }: CounterFilter,
+  { organization, name, value, limit }: Pick<CounterLimitUsage, 'organization' | 'name' | 'value' | 'limit'>,
+): boolean {
+  return words.length === 0 || hasWords(words, `${organization} ${name} ${value}`, configuredName(limit))
+}
+
+/** Whether a raise or a reset changes the limits of a counter; without one there is nothing to look up. */
+function changedCounters({ raises, resets }: BudgetChanges): (name: string, value: string) => boolean {
+  const changed = new Set([...raises, ...resets].map(counterName))
+  return (name, value) => changed.has(name) || changed.has(counterName({ name, value }))
 }
 
 function partsOf(organization: OrganizationConfig, counters: readonly Counter[], changes: BudgetChanges): Part[] {

@@ -72,6 +72,17 @@ export function fullness({ amount, used, held }: Pick<LimitUsage, 'amount' | 'us
   return amount === 0 ? 1 : (used + held) / amount
 }
 
+/** The words of a search, which may be in any letters. */
+export function searchWords(search = ''): readonly string[] {
+  return search.toLowerCase().split(/\s+/).filter(Boolean)
+}
+
+/** Whether each word is in the owner of a limit or in its configured name: `acme spend day`, `acme spend.day`. */
+export function hasWords(words: readonly string[], owner: string, limit: string): boolean {
+  const text = `${owner} ${limit} ${limit.replaceAll(/[._]/g, ' ')}`.toLowerCase()
+  return words.every((word) => text.includes(word))
+}
+
 /** One account for each key with limits; if an organisation has none, one for it alone, if it has limits. */
 function accountsOf(organizations: Config['organizations'], keys: readonly LimitedKey[]): readonly Account[] {
   const keysOf = Map.groupBy(keys.slice(0, KEYS_READ_MAX), ({ organization }) => organization)

@@ -40,7 +40,7 @@ test('budgets and the status have what was spent while nobody asked', async () =
   }
 })
 
-test('a search finds a counter beyond those that are read without one', async () => {
+test('counters beyond those that are read are counted, and a search finds them', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'weir-admin-'))
   const count = COUNTERS_READ_MAX + 20
   const budgets = [{ name: 'person', per: 'tag:person', limits: { spend: { month: 1 } } }]
@@ -66,6 +66,17 @@ test('a search finds a counter beyond those that are read without one', async ()
     }
     // The first and the last, by number and by name.
     for (const value of [0, 9999, count - 1]) expect(await found(value)).toEqual([1])
+    const counts = async (filter: Parameters<AdminData['budgets']>[0]) => {
+      const { rows, more, total } = await data.budgets(filter)
+      return [rows.length, more, total]
+    }
+    expect(await counts({})).toEqual([1000, count - 1000, count])
+    expect(await counts({ organization: 'acme', limit: 5 })).toEqual([5, count - 5, count])
+    expect(await counts({ organization: 'other' })).toEqual([0, 0, 0])
+    expect(await counts({ name: 'person' })).toEqual([1000, count - 1000, count])
+    expect(await counts({ search: 'PERSON month' })).toEqual([1000, count - 1000, count])
+    expect(await counts({ search: `p${count - 1} spend.month` })).toEqual([1, 0, count])
+    expect(await counts({ name: 'person', search: 'p10019 day' })).toEqual([0, 0, count])
   } finally {
     data.close()
     await rm(folder, { recursive: true })
