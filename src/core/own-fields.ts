@@ -22,6 +22,8 @@ export interface OwnTool {
 export interface OwnName {
   readonly name: string
   readonly namespace?: string | undefined
+  /** Of a call: the model's program that made it. */
+  readonly caller?: JsonObject | undefined
 }
 
 /** A tool of any kind, or a namespace of them: where its definition is among the bytes of the request. */

@@ -155,6 +155,10 @@ function callItem(call: AnswerCall, toolbox: Toolbox, status: ItemStatus): ItemT
   return { id, json: JSON.stringify(item) }
 }
 
-function calledAs(callId: string, { name, namespace }: OwnName): JsonObject {
-  return namespace === undefined ? { call_id: callId, name } : { call_id: callId, name, namespace }
+function calledAs(callId: string, { name, namespace, caller }: OwnName): JsonObject {
+  return {
+    ...{ call_id: callId, name },
+    ...(namespace !== undefined && { namespace }),
+    ...(caller !== undefined && { caller }),
+  }
 }

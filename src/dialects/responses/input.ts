@@ -23,12 +23,12 @@ import { detailBits, MediaReader, type MediaRules } from '../read-media.ts'
 import { ThoughtPlaces } from '../thought-places.ts'
 import { openSummary, SUMMARY_INSTRUCTION, summaryText } from './compaction.ts'
 import type { EarlierInput, ReadState } from './earlier-input.ts'
-import { ITEMS, type Items, OWN_ITEMS, OWN_OUTPUTS } from './item-types.ts'
+import { ITEMS, type Items, isOfProgram, OWN_ITEMS, OWN_OUTPUTS } from './item-types.ts'
 import type { Toolbox } from './toolbox.ts'
 import { type OrderState, TurnOrder } from './turn-order.ts'
 
 const MESSAGE = words('role', 'content', 'phase')
-const CALL = words('call_id', 'name', 'arguments', 'namespace', 'input')
+const CALL = words('call_id', 'name', 'arguments', 'namespace', 'input', 'caller')
 const OUTPUT = words('call_id', 'output')
 const COMPACTION = words('encrypted_content')
 const ROLES = words('user', 'assistant', 'system', 'developer')
@@ -82,6 +82,8 @@ export class InputReader {
   private index = 0
   private readonly thoughts = new ThoughtPlaces()
   private phases: Map<number, string> | undefined
+  /** The ids of calls that programs of the model made. */
+  private programCalls: Set<string> | undefined
   /** Absent: images and documents are ignored. */
   private readonly media: MediaReader | undefined
 
@@ -136,6 +138,7 @@ export class InputReader {
   get state(): Pick<ReadState, 'order' | 'hasEmpty' | 'hasLifted'> | undefined {
     const { toolbox } = this.surroundings
     if (this.paths !== undefined || this.thoughts.isUsed || this.phases !== undefined) return undefined
+    if (this.programCalls !== undefined) return undefined
     if (toolbox.hasUnlisted) return undefined
     const { order, hasEmpty, hasLifted } = this
     const { state } = order
@@ -219,6 +222,11 @@ export class InputReader {
     const id = this.required(called[0] ?? NONE, 'call_id')
     const namespace = called[3] ?? NONE
     const name = this.required(called[1] ?? NONE, 'name')
+    if (this.surroundings.takesFree && isOfProgram(document, called[5] ?? NONE)) {
+      this.programCalls ??= new Set()
+      this.programCalls.add(document.text(id))
+      return this.readOwn(item, Kind.ASSISTANT)
+    }
     this.thoughts.place(document.fromOf(id))
     const calls = this.order.call(document.fromOf(id), document.toOf(id))
     if (namespace === NONE || !document.isString(namespace) || document.fromOf(namespace) === document.toOf(namespace))
@@ -246,6 +254,7 @@ export class InputReader {
     limits.countResult(this.path)
     document.select(item, OUTPUT, answered)
     const id = this.required(answered[0] ?? NONE, 'call_id')
+    if (this.programCalls?.has(document.text(id)) === true) return this.readOwn(item, Kind.USER)
     const output = answered[1] ?? NONE
     const isContent = document.isNull(output) || document.isString(output) || document.isList(output)
     if (isContent) this.content(output, 'output', true)

@@ -29,6 +29,8 @@ const ITEM_TYPES = words(
   'mcp_list_tools',
   'mcp_call',
   'mcp_approval_request',
+  'program',
+  'program_output',
   'computer_call_output',
   'local_shell_call_output',
   'shell_call_output',
@@ -52,8 +54,10 @@ export const ITEMS = {
 } as const
 /** The first of the model's items of OpenAI's own tools, and the first of its caller's. */
 export const OWN_ITEMS = 11
-export const OWN_OUTPUTS = 23
+export const OWN_OUTPUTS = 25
 const TYPED = words('type', 'role', 'content', 'id')
+const CALLER_TYPE = words('type')
+const PROGRAM = words('program')
 
 /** The items of an input, with the type of each as an index, or `NONE`. */
 export interface Items {
@@ -89,4 +93,13 @@ function typeOf(document: JsonDocument, item: number, index: number): number {
   if (!document.isNull(typed[1] ?? NONE)) return ITEMS.message
   if (id !== NONE && document.isString(id) && document.isNull(typed[2] ?? NONE)) return ITEMS.reference
   throw missing(`input[${index}].type`)
+}
+
+/**
+ * Whether a program of the model made a call, by the call's `caller`. Such a call and its output pass as they are, or
+ * not at all, because they mean nothing without their program.
+ */
+export function isOfProgram(document: JsonDocument, caller: number): boolean {
+  if (caller === NONE || !document.isObject(caller)) return false
+  return document.word(document.member(caller, CALLER_TYPE), PROGRAM) !== NONE
 }

@@ -165,9 +165,10 @@ export class Toolbox {
    */
   ownName(sent: string, members?: JsonObject): OwnName {
     const known = this.owners?.get(sent)
-    if (known !== undefined) return known
+    const caller = objectOf(members?.['caller'])
+    if (known !== undefined) return caller === undefined ? known : { ...known, caller }
     const name = stringOf(members?.['name'])
-    return name === undefined ? { name: sent } : { name, namespace: stringOf(members?.['namespace']) }
+    return name === undefined ? { name: sent, caller } : { name, namespace: stringOf(members?.['namespace']), caller }
   }
 
   private lift(name: string, namespace: string, taken: ReadonlyMap<string, FoundTool>): string {

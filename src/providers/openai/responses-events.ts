@@ -200,14 +200,20 @@ export class ResponsesDecoder implements StreamDecoder {
     events.push({ type: 'thought', json: JSON.stringify(phase), on: 'text' })
   }
 
-  /** One of a tool in a namespace has the name that other providers get, and its own. */
+  /**
+   * One of a tool in a namespace has the name that other providers get, and its own; one that a program of the model
+   * made names that.
+   */
   private call(index: number, item: JsonObject, events: StreamEvent[]): void {
-    const { call_id, id, name, arguments: written, namespace } = item
+    const { call_id, id, name, arguments: written, namespace, caller } = item
     this.calls ??= new ToolBlocks()
+    const byProgram =
+      this.own !== undefined && isObject(caller) && caller['type'] === 'program' ? { caller } : undefined
     const isOwn = this.own !== undefined && typeof name === 'string' && typeof namespace === 'string'
-    if (isOwn && namespace !== '')
-      this.calls.begin(index, call_id ?? id, liftedName(name, namespace), written, events, { name, namespace })
-    else this.calls.begin(index, call_id ?? id, name, written, events)
+    if (isOwn && namespace !== '') {
+      const members = { name, namespace, ...byProgram }
+      this.calls.begin(index, call_id ?? id, liftedName(name, namespace), written, events, members)
+    } else this.calls.begin(index, call_id ?? id, name, written, events, byProgram)
     this.places.set(id ?? call_id, index)
   }
 

@@ -262,6 +262,49 @@ test('a turn on a socket continues from such items, and an item can be referred 
   expect(upstream.calls.at(-1)?.json?.['input']).toMatchObject([SEARCH, {}])
 })
 
+describe('a program that calls tools', () => {
+  const caller = { type: 'program', caller_id: 'call_p' }
+  const PROGRAM = { id: 'prg_1', type: 'program', call_id: 'call_p', code: 'await find({})', fingerprint: 'f' }
+  const CALL = { type: 'function_call', status: 'completed', arguments: '{}', call_id: 'call_1', name: 'find', caller }
+  const FREE = { type: 'custom_tool_call', status: 'completed', input: 'x', call_id: 'call_2', name: 'edit', caller }
+  const whole = { ...resource, output: [PROGRAM, { ...CALL, id: 'fc_1' }, { ...FREE, id: 'ctc_1' }] }
+  const tools = [{ type: 'programmatic_tool_calling' }, { ...FUNCTION, allowed_callers: ['programmatic'] }]
+  const body = { tools: [...tools, { type: 'custom', name: 'edit' }] }
+  const RESULTS = [
+    { type: 'function_call_output', call_id: 'call_1', output: 'y', caller },
+    { type: 'custom_tool_call_output', call_id: 'call_2', output: 'z' },
+  ]
+  const withoutIds = (items: readonly Record<string, unknown>[]) => items.map(({ id: _, ...others }) => others)
+  const asked = { role: 'user', content: 'go' }
+
+  test('passes with its calls and their outputs, to and fro', async () => {
+    upstream.otherwise(json(200, JSON.stringify(whole)))
+    const { output } = JSON.parse((await sent({ ...body, model: 'own', input: [asked] })).answer.text)
+    expect(withoutIds(output)).toEqual([{ ...PROGRAM, id: undefined }, CALL, FREE])
+    const added = whole.output.map((item, output_index) => ({ type: 'response.output_item.done', output_index, item }))
+    upstream.otherwise(streams(frames([...added, { type: 'response.completed', response: whole }])))
+    const { answer } = await sent({ ...body, model: 'own', input: [asked], stream: true })
+    expect(withoutIds(eventsOf(answer.text).at(-1).response.output)).toEqual(withoutIds(output))
+
+    const done = { id: 'pro_1', type: 'program_output', call_id: 'call_p', result: 'r', status: 'completed' }
+    const input = [asked, ...output, ...RESULTS, done]
+    upstream.otherwise(json(200, JSON.stringify(WHOLE)))
+    const { call } = await sent({ ...body, model: 'own', input })
+    expect(call?.json).toMatchObject({ input, tools: body.tools })
+    const other = await sent({ ...body, model: 'claude', input })
+    expect([other.answer.status, JSON.stringify(other.call?.json).includes('call_')]).toEqual([502, false])
+  })
+
+  test('continues on a socket', async () => {
+    upstream.otherwise(streams(frames([{ type: 'response.completed', response: whole }])))
+    await using socket = await SocketClient.open(gateway.port, KEY)
+    const create = { ...body, type: 'response.create', model: 'own' }
+    const { response } = (await socket.turn({ ...create, input: [asked] })).at(-1) as { response: typeof whole }
+    await socket.turn({ ...create, previous_response_id: response.id, input: RESULTS })
+    expect(upstream.calls.at(-1)?.json?.['input']).toEqual([asked, ...response.output, ...RESULTS])
+  })
+})
+
 describe('under a spend limit', () => {
   const search = { type: 'web_search' }
   const answer = (output: readonly object[], more: object = {}) =>
