@@ -5,12 +5,13 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { counterAccount } from '../../src/gateway/request-budgets.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { EmbeddedAccountUsageReader } from '../../src/ledger/embedded/sqlite-readers.ts'
 import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
 import { noCharge } from '../../src/ledger/ledger.ts'
 import { COUNTERS_MAX } from '../../src/ledger/reservation-store.ts'
-import { COUNTERS_READ_MAX, counterUsagesOf } from '../../src/reports/counter-usage.ts'
+import { COUNTERS_READ_MAX, counterUsagesOf, spentOfCounter } from '../../src/reports/counter-usage.ts'
 import { checked } from '../support/admin.ts'
 
 test('10,000 counters of an organisation are read, and those that refuse whichever they are', async () => {
@@ -69,6 +70,38 @@ test('10,000 counters of an organisation are read, and those that refuse whichev
     expect([await preview('ann'), await preview('new')]).toEqual(['granted', 'granted'])
     copyCounter(COUNTERS_MAX - COUNTERS_READ_MAX - 2, 'w')
     expect([await preview('ann'), await preview('new')]).toEqual(['granted', 'crowded'])
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+})
+
+test('what was spent at a reset is left out until its window ends, or its counter', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'weir-reset-'))
+  try {
+    const limits = { spend: { day: 1, total: 1 } }
+    const budgets = [
+      { name: 'person', per: 'tag:person', limits },
+      { name: 'run', per: 'tag:person', limits: { spend: { total: 1 } }, idle_hours: 2 },
+    ]
+    const organizations = [{ id: 'acme', budgets, keys: [] }]
+    const given = { providers: { up: 'http://127.0.0.1:9' }, config: { tags: ['person'], organizations } }
+    const config = { ...checked(given), dataDir: directory }
+    const [owner] = config.organizations
+    const [person, run] = owner?.budgets ?? []
+    if (owner === undefined || person === undefined || run === undefined) throw new Error('There are two budgets.')
+    const ledger = EmbeddedLedger.open(directory)
+    const account = { organization: 'acme', organizationLimits: {}, key: 'k', keyLimits: {} }
+    const counters = [person, run].map((budget) => counterAccount(budget, 'ann'))
+    const estimate = { inputTokens: 1, outputTokens: 1, costMicroUsd: 60 }
+    const before = Date.now()
+    const reservation = ledger.reserve({ ...account, budgets: counters }, { id: 'r', estimate, floorMicroUsd: 0 })
+    ledger.settle(reservation, { ...noCharge('completed'), model: 'm', costMicroUsd: 60 })
+    const after = Date.now()
+    await ledger.close()
+    const total = async (budget: typeof run) => (await spentOfCounter(config, owner, budget, 'ann')).total
+    expect(await total(person)).toEqual({ microUsd: 60 })
+    const { microUsd, untilMs = 0 } = (await total(run)) ?? {}
+    expect([microUsd, untilMs >= before + 7_200_000, untilMs <= after + 7_200_000]).toEqual([60, true, true])
   } finally {
     rmSync(directory, { recursive: true })
   }
