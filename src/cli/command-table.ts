@@ -381,7 +381,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     flags: [
       ORG,
       ...COUNTER_PARAMETERS,
-      parameter('search WORDS', 'only rows whose organisation, budget or value has each of these words'),
+      parameter('search WORDS', 'only rows whose organisation, budget, value or limit has each of these words'),
       json(
         'print {"budgets": [{"organization", "name", "value", "limit", "unit", "amount", "used", "held", "refusing", ' +
           '"renews_at", "raise"}]}; money is in micro-dollars',

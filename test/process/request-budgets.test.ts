@@ -13,6 +13,7 @@ import { Redis } from 'ioredis'
 import type { JsonObject } from '../../src/core/json.ts'
 import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
+import { COUNTERS_MAX } from '../../src/ledger/reservation-store.ts'
 import { type Answer, ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
@@ -296,4 +297,37 @@ test('automatic selection goes on to the next candidate that all budgets allow',
   for (let i = 0; i < 3; i++) served.push((await afterOthers(gateway, '', 'auto')).header('x-gateway-served-model'))
   expect(served).toEqual(['m', 'cheap', 'cheap'])
   expect(errorOf(await afterOthers(gateway, '', 'auto'))).toMatchObject({ scope: 'budget:m:m', limit: 1, spent: 1 })
+})
+
+test('an organisation with as many counters as there may be refuses new values of callers, and no others', async () => {
+  await using upstream = await Upstream.start()
+  const directory = mkdtempSync(join(tmpdir(), 'weir-values-'))
+  const more = { data_dir: directory }
+  try {
+    await using first = await start(upstream, more)
+    expect((await say(first, 'person=ann')).status).toBe(200)
+    expect(await first.stop()).toMatchObject({ code: 0 })
+    {
+      using file = new Database(join(directory, LEDGER_FILE))
+      const columns = file.query<{ name: string }, []>("SELECT name FROM pragma_table_info('scope')").all()
+      const names = columns.map(({ name }) => name)
+      file.run(
+        `INSERT INTO scope (${names})
+           WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${COUNTERS_MAX - 1})
+           SELECT ${names.map((name) => (name === 'key' ? "'bperson' || char(9) || 'v' || i" : name))}
+           FROM scope, n WHERE key = 'bperson' || char(9) || 'ann'`,
+      )
+    }
+    await using gateway = await start(upstream, more)
+    const refused = await say(gateway, 'person=zoe')
+    expect([refused.status, refused.header('x-should-retry'), errorOf(refused)]).toMatchObject([
+      429,
+      'false',
+      { code: 'too_many_values', message: expect.stringContaining("The budget 'person' has no counter for 'zoe' yet") },
+    ])
+    // One that has a counter, one that the configuration names, and none.
+    for (const tags of ['person=ann', 'person=boss', '']) expect((await say(gateway, tags)).status).toBe(200)
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
 })
