@@ -3,7 +3,7 @@
  * does not work.
  */
 
-import { expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -51,12 +51,14 @@ class Copy implements AsyncDisposable {
     return [process.execPath, join(this.folder, 'src/main.ts')]
   }
 
-  async change(file: string, from: string | RegExp, to: string): Promise<void> {
+  /** Returns what makes the file again what it was. */
+  async change(file: string, from: string | RegExp, to: string): Promise<() => Promise<void>> {
     const path = join(this.folder, 'src', file)
     const text = await fs.readFile(path, 'utf8')
     const changed = text.replace(from, to)
     if (changed === text) throw new Error(`${file} has no ${from}`)
     await fs.writeFile(path, changed)
+    return () => fs.writeFile(path, text)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -80,56 +82,70 @@ test('the new workers run the program file as it is now, under the same PID of t
   expect((await weir.readyz()).status).toBe(200)
 })
 
-test.each([
-  {
-    what: 'speaks another protocol',
-    file: 'process/ipc/ipc.ts',
-    from: /PROTOCOL = \d+/,
-    to: 'PROTOCOL = 999',
-    reason:
-      'the program file speaks version 999 of the protocol between supervisor and workers, and the running program ' +
-      `version ${PROTOCOL}; restart weir`,
-  },
-  {
-    what: 'does not start',
-    file: 'process/worker.ts',
-    from: 'export function work(): number {',
-    to: 'export function work(): number {\n  process.exit(3)',
-    reason: 'it ended before it was ready (exit code 3)',
-  },
-  {
-    what: 'is not ready in time',
-    file: 'process/worker.ts',
-    from: "if (this.built === undefined) return { reasons: ['is starting'] }",
-    to: "return { reasons: ['waits for the test'] }",
-    reason: 'it was not ready within 10 s: worker 0 waits for the test',
-  },
-  {
-    what: 'cannot take over the socket',
-    file: 'process/serving/listener.ts',
-    from: 'const received = receiveDescriptor(CHANNEL)',
-    to: "throw new Error('no socket')\n  const received = receiveDescriptor(CHANNEL)",
-    reason: 'cannot take over the listening socket: Error: no socket',
-  },
-])('the old worker stays if the new one $what', async ({ file, from, to, reason }) => {
-  await using redis = await RedisServer.start()
-  using upstream = pacedProvider(1)
-  await using copy = await Copy.make()
-  const config = pricedConfiguration(upstream.baseUrl, `{ redis: "${redis.url}" }`)
-  await using weir = await Weir.ready(config, ['--workers', '2'], { program: copy.program })
-  const before = await weir.workers()
-  await copy.change(file, from, to)
-  weir.signal('SIGUSR2')
-  expect(await weir.line('workers not replaced')).toMatchObject({
-    event: 'workers.replace_failed',
-    level: 'error',
-    worker: 0,
-    reason,
+describe('the old worker stays if the new one', () => {
+  const started = new AsyncDisposableStack()
+  let copy: Copy
+  let weir: Weir
+  let failed = 0
+
+  // One for all: from the source, a start takes seconds.
+  beforeAll(async () => {
+    const redis = started.use(await RedisServer.start())
+    const upstream = started.use(pacedProvider(1))
+    copy = started.use(await Copy.make())
+    const config = pricedConfiguration(upstream.baseUrl, `{ redis: "${redis.url}" }`)
+    weir = started.use(await Weir.ready(config, ['--workers', '2'], { program: copy.program }))
   })
-  expect(await weir.workers()).toEqual(before)
-  for (const models of await Promise.all(Array.from({ length: 10 }, () => weir.models())))
-    expect(models).toEqual(['small'])
-  expect(weir.all('worker died')).toEqual([])
+  afterAll(() => started.disposeAsync())
+
+  test.each([
+    {
+      what: 'speaks another protocol',
+      file: 'process/ipc/ipc.ts',
+      from: /PROTOCOL = \d+/,
+      to: 'PROTOCOL = 999',
+      reason:
+        'the program file speaks version 999 of the protocol between supervisor and workers, and the running program ' +
+        `version ${PROTOCOL}; restart weir`,
+    },
+    {
+      what: 'does not start',
+      file: 'process/worker.ts',
+      from: 'export function work(): number {',
+      to: 'export function work(): number {\n  process.exit(3)',
+      reason: 'it ended before it was ready (exit code 3)',
+    },
+    {
+      what: 'is not ready in time',
+      file: 'process/worker.ts',
+      from: "if (this.built === undefined) return { reasons: ['is starting'] }",
+      to: "return { reasons: ['waits for the test'] }",
+      reason: 'it was not ready within 10 s: worker 0 waits for the test',
+    },
+    {
+      what: 'cannot take over the socket',
+      file: 'process/serving/listener.ts',
+      from: 'const received = receiveDescriptor(CHANNEL)',
+      to: "throw new Error('no socket')\n  const received = receiveDescriptor(CHANNEL)",
+      reason: 'cannot take over the listening socket: Error: no socket',
+    },
+  ])('$what', async ({ file, from, to, reason }) => {
+    const before = await weir.workers()
+    const restore = await copy.change(file, from, to)
+    weir.signal('SIGUSR2')
+    expect(await weir.line('workers not replaced', ++failed)).toMatchObject({
+      event: 'workers.replace_failed',
+      level: 'error',
+      worker: 0,
+      reason,
+    })
+    await restore()
+    await until(async () => (await weir.workers()).length === before.length)
+    expect(await weir.workers()).toEqual(before)
+    for (const models of await Promise.all(Array.from({ length: 10 }, () => weir.models())))
+      expect(models).toEqual(['small'])
+    expect(weir.all('worker died')).toEqual([])
+  })
 })
 
 /** The file that runs: `PROGRAM` may be a script that starts it. */
@@ -174,40 +190,29 @@ test.each([
   expect(await weir.models()).toEqual(['small'])
 })
 
-test('the owner of the ledger stays if the new one speaks another protocol', async () => {
+test('the owner of the ledger stays if the new one speaks another protocol; if it dies, no such one owns it', async () => {
   using upstream = pacedProvider(1)
   await using copy = await Copy.make()
   await using weir = await Weir.ready(pricedConfiguration(upstream.baseUrl, 'embedded'), ['--workers', '2'], {
     program: copy.program,
   })
   const owner = await weir.ledgerOwner()
-  await copy.change('process/ipc/ledger-ipc.ts', /LEDGER_PROTOCOL = \d+/, 'LEDGER_PROTOCOL = 999')
+  const restore = await copy.change('process/ipc/ledger-ipc.ts', /LEDGER_PROTOCOL = \d+/, 'LEDGER_PROTOCOL = 999')
   weir.signal('SIGUSR2')
-  const { reason } = await weir.line('process of the ledger not replaced')
-  expect(reason).toEndWith(`and the running program version ${LEDGER_PROTOCOL}; restart weir`)
+  const problem =
+    'the program file speaks version 999 of the protocol between the ledger and its workers, and the running ' +
+    `program version ${LEDGER_PROTOCOL}; restart weir`
+  expect((await weir.line('process of the ledger not replaced'))['reason']).toEndWith(problem)
   expect(await weir.ledgerOwner()).toBe(owner)
   expect(await weir.models()).toEqual(['small'])
-})
-
-test('an owner of the ledger that dies after the program file was replaced by another protocol', async () => {
-  using upstream = pacedProvider(1)
-  await using copy = await Copy.make()
-  await using weir = await Weir.ready(pricedConfiguration(upstream.baseUrl, 'embedded'), ['--workers', '2'], {
-    program: copy.program,
-  })
-  const owner = await weir.ledgerOwner()
-  const file = 'process/ipc/ledger-ipc.ts'
-  await copy.change(file, /LEDGER_PROTOCOL = \d+/, 'LEDGER_PROTOCOL = 999')
   if (owner !== undefined) process.kill(owner, 'SIGKILL')
   expect(await weir.line('process cannot own the ledger')).toMatchObject({
     event: 'ledger.owner_failed',
-    reason:
-      'the program file speaks version 999 of the protocol between the ledger and its workers, and the running ' +
-      `program version ${LEDGER_PROTOCOL}; restart weir`,
+    reason: problem,
   })
   await until(async () => (await weir.readyz()).status === 503)
   // The supervisor retries, and does not log the same each time.
-  await copy.change(file, 'LEDGER_PROTOCOL = 999', `LEDGER_PROTOCOL = ${LEDGER_PROTOCOL}`)
+  await restore()
   await until(async () => (await weir.readyz()).status === 200)
   expect(weir.all('process cannot own the ledger')).toHaveLength(1)
   expect(weir.all('process of the ledger died')).toHaveLength(1)
