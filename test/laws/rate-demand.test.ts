@@ -13,7 +13,7 @@ import { START_MS, type Subject, subjects } from '../ledger/subject.ts'
 
 const DEMANDS = Number(process.env['WEIR_LAW_DEMANDS'] ?? 12)
 /** How often a waiting caller tries again. */
-const POLL_MS = 200
+const POLL_MS = 500
 const MINUTE_MS = 60_000
 /** Lets as many requests run as the limit allows: each generation of answers returns more than the one before. */
 const WARM_UP_ANSWERS = 30
