@@ -190,7 +190,7 @@ test.each([
   expect(await weir.models()).toEqual(['small'])
 })
 
-test('the owner of the ledger stays if the new one speaks another protocol; if it dies, no such one owns it', async () => {
+test('an owner of the ledger of another protocol replaces neither one that runs nor one that died', async () => {
   using upstream = pacedProvider(1)
   await using copy = await Copy.make()
   await using weir = await Weir.ready(pricedConfiguration(upstream.baseUrl, 'embedded'), ['--workers', '2'], {
