@@ -2,7 +2,7 @@
 
 import type { BudgetConfig } from '../core/budget-config.ts'
 import { type Limits, spendLimits } from '../core/limits.ts'
-import { TAG_VALUE } from '../core/tags.ts'
+import { TAG_VALUE } from '../core/tag-value.ts'
 import { budgetLimitsOf } from './build-limits.ts'
 import { type Completed, identifier, modelName, object, optional, text } from './field-types.ts'
 import { checkedInput, checkSpend, invalid, moment } from './key-input.ts'

@@ -3,7 +3,7 @@
 import { BUDGETS_MAX, type BudgetConfig, matchesKey, matchesModel } from '../core/budget-config.ts'
 import { spendLimits } from '../core/limits.ts'
 import { matches } from '../core/permission.ts'
-import { legalTagValue } from '../core/tags.ts'
+import { legalTagValue } from '../core/tag-value.ts'
 import type { Check } from './check-context.ts'
 import { tagNameOf } from './check-tags.ts'
 import { globSamples } from './glob-samples.ts'

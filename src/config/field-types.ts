@@ -15,7 +15,8 @@ import {
   Type,
 } from '@sinclair/typebox'
 import { DAY_MS } from '../core/durations.ts'
-import { TAG_VALUE, TAGS_MAX } from '../core/tags.ts'
+import { TAG_VALUE } from '../core/tag-value.ts'
+import { TAGS_MAX } from '../core/tags.ts'
 
 /** Ids of organisations, keys and providers appear in log lines, in the ledger and on command lines. */
 export const IDENTIFIER = '^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$'

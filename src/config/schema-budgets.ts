@@ -2,7 +2,7 @@
 
 import { Type } from '@sinclair/typebox'
 import { spendLimits } from '../core/limits.ts'
-import { TAG_VALUE } from '../core/tags.ts'
+import { TAG_VALUE } from '../core/tag-value.ts'
 import { boolean, glob, integer, object, oneOf, optional, pattern, TAG_NAME, withDefault } from './field-types.ts'
 import { countFields, spendFields } from './schema-limits.ts'
 

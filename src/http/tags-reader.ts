@@ -6,7 +6,8 @@
 import type { Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { beginningOf } from '../core/error-message.ts'
-import { legalTagValue, TAG_VALUE, TAGS_MAX, type TagRule, tagsByName, tagsText } from '../core/tags.ts'
+import { legalTagValue, TAG_VALUE } from '../core/tag-value.ts'
+import { TAGS_MAX, type TagRule, tagsByName, tagsText } from '../core/tags.ts'
 
 export const TAGS_HEADER = 'X-Gateway-Tags'
 

@@ -6,7 +6,7 @@
 
 import { microDollars } from '../core/decimal.ts'
 import { isObject, type JsonObject, type JsonValue, parseObject } from '../core/json.ts'
-import { legalTagValue, TAG_VALUE } from '../core/tags.ts'
+import { legalTagValue, TAG_VALUE } from '../core/tag-value.ts'
 import { textOf } from './dump-rows.ts'
 import { publicName } from './litellm-models.ts'
 import type { Notes } from './litellm-notes.ts'
