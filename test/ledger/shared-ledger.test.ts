@@ -12,7 +12,7 @@ import { groupUsage } from '../../src/ledger/usage-log.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { opened } from './opened.ts'
 import { Random, randomSeed } from './random.ts'
-import { failureOf } from './seen.ts'
+import { failureOf, until } from './seen.ts'
 
 const { open, directory } = opened()
 
@@ -114,7 +114,12 @@ test('a request that went on to another candidate is one reservation, also for t
   await owner.kill()
   await owner.start(true)
   await ledger.reserve(account, holdOf(850)).then((other) => ledger.settle(other, chargeOf(0)))
-  const before = await reading(owner, counted)
+  // A reader sees what is in the file.
+  let before = await reading(owner, counted)
+  await until(async () => {
+    before = await reading(owner, counted)
+    return before.organization.live === 1
+  })
   expect(before.organization).toMatchObject({ live: 1, total: { spent: 0, held: 100 } })
   expect(before.budgets?.[0]?.usage).toMatchObject({ live: 1, total: { spent: 0, held: 100 } })
   ledger.settle(second, chargeOf(90))
