@@ -54,7 +54,7 @@ export interface RoomReport {
 export interface RoomSource {
   /**
    * `isLow`: for requests of the lower class, which get only every tenth turn while others wait. `turns`: for which
-   * organisations, at most `TURNS_MAX`; without any, nobody is let pass.
+   * organisations, at most `TURNS_MAX`; without any, the ask waits for no other's turn.
    */
   take(asks: readonly Ask[], isLow: boolean, turns?: readonly Turn[]): Promise<Taken>
   give(amounts: readonly Amount[]): void

@@ -43,7 +43,7 @@ const KEPT_MS = 10_000
 const NEARLY = 1e-6
 
 export class OrganizationTurns {
-  /** Nobody is further back: who comes now gets no turns for the time before. */
+  /** The least place: an organisation that begins to wait starts here, and gets no turns for the time before. */
   private least = 0
   private movedMs = 0
   /** Of those that are ahead. */
