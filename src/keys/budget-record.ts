@@ -7,10 +7,7 @@
 
 import { isArray, isObject, type JsonObject, numberOf, parseObject, stringOf } from '../core/json.ts'
 import { configuredLimits, type Limits, limitsOfJson, type SpentBefore, spendLimits } from '../core/limits.ts'
-import type { KeyRecord } from './key-record.ts'
-
-/** An id has no colon, so this is never the beginning of a created key's. */
-const BUDGETS_PREFIX = 'budgets:'
+import { BUDGETS, type KeyRecord } from './key-record.ts'
 
 /** New limits of a budget, or of one of its counters, until a time. */
 export interface BudgetRaise {
@@ -44,12 +41,7 @@ export interface BudgetChanges {
 const NOTHING: BudgetChanges = { raises: [], resets: [] }
 
 export function budgetsRecordId(organization: string): string {
-  return `${BUDGETS_PREFIX}${organization}`
-}
-
-/** The organisation of such a record; undefined for the record of a key. */
-export function budgetsOrganizationOf(recordId: string): string | undefined {
-  return recordId.startsWith(BUDGETS_PREFIX) ? recordId.slice(BUDGETS_PREFIX.length) : undefined
+  return `${BUDGETS}${organization}`
 }
 
 /** Stored in `shown`, which such a record has no other use for. */

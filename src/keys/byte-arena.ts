@@ -28,10 +28,7 @@ export class ByteArena {
   }
 
   release(chunk: number, offset: number, length: number): void {
-    const units = Math.ceil(length / UNIT_BYTES)
-    const places = this.free.get(units)
-    if (places === undefined) this.free.set(units, [{ chunk, offset }])
-    else places.push({ chunk, offset })
+    this.free.getOrInsert(Math.ceil(length / UNIT_BYTES), []).push({ chunk, offset })
   }
 
   private take(units: number): Place {

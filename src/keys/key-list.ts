@@ -80,19 +80,8 @@ type Row = Omit<ListedKey, 'activity'>
 
 /** `owner`: its organisation, if that is known. */
 function storedRow(record: KeyRecord, owner: Pick<OrganizationConfig, 'disabled'> | undefined, nowMs: number): Row {
-  const {
-    id,
-    organization,
-    shown,
-    models,
-    limits = {},
-    tags = {},
-    fixedTags = {},
-    createdMs,
-    expiresAtMs,
-    revokedMs,
-  } = record
-  const { previous, priority = 'interactive', maxWaitMs } = record
+  const { id, organization, shown, models, limits = {}, tags = {}, fixedTags = {}, createdMs } = record
+  const { expiresAtMs, revokedMs, previous, priority = 'interactive', maxWaitMs } = record
   const graceUntilMs = previous !== undefined && nowMs < previous.untilMs ? previous.untilMs : undefined
   const live = isUsable({ disabled: false, expiresAtMs }, nowMs) ? 'active' : 'expired'
   const ofOwner = owner === undefined ? 'orphaned' : owner.disabled === true ? 'disabled' : live

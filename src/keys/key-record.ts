@@ -33,19 +33,29 @@ interface PreviousSecret {
 }
 
 /**
- * A key of the configuration that `weir keys revoke` revoked has a record under this prefix and its id. An id has no
- * colon, so it is never that of a created key.
+ * The prefixes of records that are no keys: one that revokes a key of the configuration, an organisation, and what
+ * holds for its budgets. After it comes the id of the key or of the organisation. An id has no colon, so it never
+ * begins that of a created key.
  */
-const REVOCATION_PREFIX = 'configuration:'
+export const REVOCATION = 'configuration:'
+/** The script of Redis knows it, too. */
+export const ORGANIZATION = 'organization:'
+export const BUDGETS = 'budgets:'
+
+/** The prefix of a record's id and what comes after it; '' and the whole id for a created key. */
+export function partsOfId(recordId: string): readonly [prefix: string, id: string] {
+  const end = recordId.indexOf(':') + 1
+  return [recordId.slice(0, end), recordId.slice(end)]
+}
 
 /** The id of the record that revokes a key of the configuration. */
 export function revocationId(key: string): string {
-  return `${REVOCATION_PREFIX}${key}`
+  return `${REVOCATION}${key}`
 }
 
-/** The id of the key of the configuration that a record revokes; undefined for the record of a created key. */
+/** The id of the key of the configuration that a record revokes; undefined for any other record. */
 export function revokedKeyOf(recordId: string): string | undefined {
-  return recordId.startsWith(REVOCATION_PREFIX) ? recordId.slice(REVOCATION_PREFIX.length) : undefined
+  return recordId.startsWith(REVOCATION) ? recordId.slice(REVOCATION.length) : undefined
 }
 
 /** Revokes a key of the configuration. It does not end, so that it is not deleted as the record of an ended key is. */

@@ -11,9 +11,8 @@ import { parseObject } from '../core/json.ts'
 import { KeyProblem } from '../core/key-problem.ts'
 import { SLOW_PERIOD_MS } from '../core/ticker.ts'
 import type { AdminAudit, AdminEntry } from './admin-audit.ts'
-import { budgetsOrganizationOf } from './budget-record.ts'
-import { type KeyRecord, parseKeyRecord, revocationId, revokedKeyOf } from './key-record.ts'
-import { organizationIdOf, organizationRecordId } from './organization-record.ts'
+import { type KeyRecord, parseKeyRecord, partsOfId, revocationId } from './key-record.ts'
+import { organizationRecordId } from './organization-record.ts'
 
 /** How often a gateway polls for changes: every gateway enforces a revocation within twice this time. */
 export const KEY_POLL_MS = SLOW_PERIOD_MS
@@ -178,13 +177,10 @@ export class KeyStore {
   /** Some of the ids in use: reading all of them would take long, and this is only for a suggestion. */
   async someIds(): Promise<readonly string[]> {
     const ids = new Set<string>()
-    let cursor: string | undefined
-    do {
-      const page = await this.backend.page(cursor)
-      for (const record of page.texts.map(parseKeyRecord))
-        if (record !== undefined && isCreated(record)) ids.add(record.id)
-      cursor = page.next
-    } while (cursor !== undefined && ids.size < SOME_IDS)
+    for await (const keys of this.pages()) {
+      for (const { id } of keys) ids.add(id)
+      if (ids.size >= SOME_IDS) break
+    }
     return [...ids]
   }
 
@@ -194,19 +190,24 @@ export class KeyStore {
    */
   async list(organization?: string, most = Number.POSITIVE_INFINITY): Promise<readonly KeyRecord[]> {
     let found = new Map<string, KeyRecord>()
+    for await (const keys of this.pages()) {
+      for (const key of keys)
+        if (organization === undefined || key.organization === organization) found.set(key.id, key)
+      // Pages are in no order: the keys with the first ids may be on the last page.
+      if (found.size > 2 * most) found = new Map(firstById(found, most).map((key) => [key.id, key]))
+    }
+    return firstById(found, most)
+  }
+
+  /** All keys, without the records that are none; one may occur twice. */
+  private async *pages(): AsyncGenerator<readonly KeyRecord[]> {
     let cursor: string | undefined
     do {
       const page = await this.backend.page(cursor)
-      for (const record of page.texts.map(parseKeyRecord)) {
-        if (record === undefined || (organization !== undefined && record.organization !== organization)) continue
-        if (isCreated(record)) found.set(record.id, record)
-      }
-      // Pages are in no order: the keys with the first ids may be on the last page.
-      if (found.size > 2 * most) found = new Map(firstById(found, most).map((record) => [record.id, record]))
+      yield page.texts.flatMap((text) => parseKeyRecord(text) ?? []).filter(({ id }) => partsOfId(id)[0] === '')
       cursor = page.next
       if (cursor !== undefined) await turn()
     } while (cursor !== undefined)
-    return firstById(found, most)
   }
 
   /** The records of all organisations that commands created, by id. */
@@ -222,15 +223,8 @@ export class KeyStore {
 
   /** The records that revoke some of these keys of the configuration, by the id of the key. */
   async revocations(keys: readonly string[]): Promise<ReadonlyMap<string, KeyRecord>> {
-    const found = new Map<string, KeyRecord>()
-    for (const some of batchesOf(keys, KEYS_A_PAGE)) {
-      const texts = await this.backend.texts(some.map(revocationId))
-      for (const [at, key] of some.entries()) {
-        const record = parseKeyRecord(texts[at] ?? '')
-        if (record !== undefined) found.set(key, record)
-      }
-    }
-    return found
+    const records = await this.records(keys.map(revocationId))
+    return new Map(records.map((record) => [partsOfId(record.id)[1], record]))
   }
 
   /**
@@ -351,10 +345,4 @@ function unconfirmed(ids: readonly string[], doubt: string, withinMs: number): K
 
 function firstById(keys: ReadonlyMap<string, KeyRecord>, most: number): readonly KeyRecord[] {
   return [...keys.values()].sort((a, b) => (a.id < b.id ? -1 : 1)).slice(0, most)
-}
-
-/** False for a record that is no key: of a revocation, an organisation, or raises of budgets. */
-function isCreated({ id }: KeyRecord): boolean {
-  const others = [revokedKeyOf(id), organizationIdOf(id), budgetsOrganizationOf(id)]
-  return others.every((one) => one === undefined)
 }

@@ -5,11 +5,9 @@
  */
 
 import { timingSafeEqual } from 'node:crypto'
-import { budgetsOrganizationOf } from './budget-record.ts'
 import { ByteArena } from './byte-arena.ts'
 import { HASH_BYTES, idBytes, KeyLayout } from './key-layout.ts'
-import { endOf, type KeyRecord, revokedKeyOf } from './key-record.ts'
-import { organizationIdOf } from './organization-record.ts'
+import { BUDGETS, endOf, type KeyRecord, ORGANIZATION, partsOfId, REVOCATION } from './key-record.ts'
 import { NONE, powerOfTwo, SlotIndex } from './slot-index.ts'
 
 /** Recently used keys that are kept as objects. */
@@ -62,19 +60,20 @@ export class KeyTable {
   private readonly budgetRecords = new Map<string, KeyRecord>()
   /** Changes with each change of these. */
   budgetsVersion = 0
+  private readonly others: Readonly<Record<string, Map<string, KeyRecord>>> = {
+    [REVOCATION]: this.revocations,
+    [ORGANIZATION]: this.organizations,
+    [BUDGETS]: this.budgetRecords,
+  }
   private readonly freeSlots: number[] = []
   private slots = 0
   private reading = 0
-  private readCount = 0
+  /** The number of keys that were put since the reading began. */
+  sizeRead = 0
   private readonly decoded = new Map<number, KeyRecord>()
 
   get size(): number {
     return this.slots - this.freeSlots.length
-  }
-
-  /** The number of keys that were put since the reading began. */
-  get sizeRead(): number {
-    return this.readCount
   }
 
   /** Allocates for `count` keys at once: growing step by step with hundreds of thousands of keys takes long. */
@@ -166,14 +165,9 @@ export class KeyTable {
     this.byToken.add(slot)
     this.byId.add(slot)
     if (columns.previousHash[slot] !== 0) this.byPrevious.add(slot)
-    const revoked = revokedKeyOf(record.id)
-    if (revoked !== undefined) this.revocations.set(revoked, record)
-    const organization = organizationIdOf(record.id)
-    if (organization !== undefined) this.organizations.set(organization, record)
-    const budgets = budgetsOrganizationOf(record.id)
-    if (budgets === undefined) return
-    this.budgetRecords.set(budgets, record)
-    this.budgetsVersion += 1
+    const [prefix, id] = partsOfId(record.id)
+    this.others[prefix]?.set(id, record)
+    if (prefix === BUDGETS) this.budgetsVersion += 1
   }
 
   delete(id: string): void {
@@ -184,7 +178,7 @@ export class KeyTable {
   /** Starts a reading: `unread` then lists the keys that it did not put. */
   beginReading(): void {
     this.reading++
-    this.readCount = 0
+    this.sizeRead = 0
   }
 
   /** The ids that were not put since the reading began. Keys may be put and deleted between two of them. */
@@ -222,7 +216,7 @@ export class KeyTable {
   private stamp(slot: number): void {
     if (this.columns.reading[slot] === this.reading) return
     this.columns.reading[slot] = this.reading
-    this.readCount++
+    this.sizeRead++
   }
 
   private remove(slot: number): void {
@@ -230,16 +224,12 @@ export class KeyTable {
     this.byToken.remove(slot)
     this.byId.remove(slot)
     if (columns.previousHash[slot] !== 0) this.byPrevious.remove(slot)
-    const id = idIn(this.bytes(slot))
-    const revoked = revokedKeyOf(id)
-    if (revoked !== undefined) this.revocations.delete(revoked)
-    const organization = organizationIdOf(id)
-    if (organization !== undefined) this.organizations.delete(organization)
-    const budgets = budgetsOrganizationOf(id)
-    if (budgets !== undefined && this.budgetRecords.delete(budgets)) this.budgetsVersion += 1
+    const [prefix, id] = partsOfId(idIn(this.bytes(slot)))
+    this.others[prefix]?.delete(id)
+    if (prefix === BUDGETS) this.budgetsVersion += 1
     this.decoded.delete(slot)
     this.arena.release(columns.chunk[slot] ?? 0, columns.offset[slot] ?? 0, columns.length[slot] ?? 0)
-    if (columns.reading[slot] === this.reading) this.readCount--
+    if (columns.reading[slot] === this.reading) this.sizeRead--
     columns.length[slot] = 0
     this.freeSlots.push(slot)
   }

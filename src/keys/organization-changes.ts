@@ -118,21 +118,10 @@ export function listedOrganization(record: KeyRecord, isOverridden = false): Lis
 }
 
 /** An organisation as JSON. A missing value is null; money of limits in dollars, as in the configuration. */
-export function organizationJson({
-  id,
-  source,
-  models,
-  limits,
-  weight,
-  createdMs,
-  state,
-}: ListedOrganization): JsonObject {
+export function organizationJson(organization: ListedOrganization): JsonObject {
+  const { id, source, models, limits, weight, createdMs, state } = organization
   return {
-    id,
-    source,
-    models: models === undefined ? null : [...models],
-    limits: configuredLimits(limits),
-    weight,
+    ...{ id, source, models: models ?? null, limits: configuredLimits(limits), weight },
     created_at: createdMs === undefined ? null : new Date(createdMs).toISOString(),
     state,
   }

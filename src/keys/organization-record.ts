@@ -5,10 +5,7 @@
  */
 
 import type { OrganizationConfig, OrganizationDescription } from '../core/organization-config.ts'
-import type { KeyRecord } from './key-record.ts'
-
-/** An id has no colon, so this is never the beginning of a created key's. The script of Redis knows it, too. */
-export const ORGANIZATION_PREFIX = 'organization:'
+import { type KeyRecord, ORGANIZATION } from './key-record.ts'
 
 /**
  * In `shown`, which an organisation has no other use for: of all fields that earlier versions keep when they put a
@@ -18,12 +15,7 @@ const DISABLED = 'disabled'
 
 /** The id of the record of an organisation. */
 export function organizationRecordId(id: string): string {
-  return `${ORGANIZATION_PREFIX}${id}`
-}
-
-/** The id of the organisation of a record; undefined for the record of a key. */
-export function organizationIdOf(recordId: string): string | undefined {
-  return recordId.startsWith(ORGANIZATION_PREFIX) ? recordId.slice(ORGANIZATION_PREFIX.length) : undefined
+  return `${ORGANIZATION}${id}`
 }
 
 export function organizationRecord(description: OrganizationDescription, nowMs: number): KeyRecord {

@@ -17,6 +17,7 @@ import {
   auditPage,
   entryText,
 } from './admin-audit.ts'
+import { ORGANIZATION } from './key-record.ts'
 import {
   CHANGES_A_PAGE,
   CHANGES_KEPT,
@@ -29,7 +30,6 @@ import {
   type Standing,
   type Version,
 } from './key-store.ts'
-import { ORGANIZATION_PREFIX } from './organization-record.ts'
 
 const FILE = 'keys.sqlite'
 
@@ -99,20 +99,15 @@ export class SqliteKeyBackend implements KeyBackend, AdminAudit {
   }
 
   async organizationIds(): Promise<readonly string[]> {
-    const first = ORGANIZATION_PREFIX
-    const query = 'SELECT id FROM key WHERE id >= ? AND id < ? ORDER BY id'
+    const sql = 'SELECT id FROM key WHERE id >= ? AND id < ? ORDER BY id'
     // The character after the colon that ends the prefix.
-    const rows = this.open()?.query<{ id: string }, [string, string]>(query).all(first, first.replace(/:$/, ';')) ?? []
-    return rows.map(({ id }) => id.slice(first.length))
+    const rows = this.all<{ id: string }>(sql, ORGANIZATION, ORGANIZATION.replace(/:$/, ';'))
+    return rows.map(({ id }) => id.slice(ORGANIZATION.length))
   }
 
   async page(cursor = ''): Promise<KeyPage> {
-    const rows =
-      this.open()
-        ?.query<{ id: string; record: string }, [string, number]>(
-          'SELECT id, record FROM key WHERE id > ? ORDER BY id LIMIT ?',
-        )
-        .all(cursor, KEYS_A_PAGE) ?? []
+    const sql = 'SELECT id, record FROM key WHERE id > ? ORDER BY id LIMIT ?'
+    const rows = this.all<{ id: string; record: string }>(sql, cursor, KEYS_A_PAGE)
     return { texts: rows.map(({ record }) => record), next: rows.length < KEYS_A_PAGE ? undefined : rows.at(-1)?.id }
   }
 
@@ -153,18 +148,14 @@ export class SqliteKeyBackend implements KeyBackend, AdminAudit {
   }
 
   async entriesAfter(position: string | undefined): Promise<AuditPage> {
-    const rows =
-      this.open()
-        ?.query<{ number: number; entry: string }, [number, number]>(
-          'SELECT number, entry FROM admin_audit WHERE number > ? ORDER BY number LIMIT ?',
-        )
-        .all(Number(position ?? 0), ADMIN_ENTRIES_A_PAGE) ?? []
+    const sql = 'SELECT number, entry FROM admin_audit WHERE number > ? ORDER BY number LIMIT ?'
+    const rows = this.all<{ number: number; entry: string }>(sql, Number(position ?? 0), ADMIN_ENTRIES_A_PAGE)
     return auditPage(rows.map(({ number, entry: text }) => ({ position: String(number), text })))
   }
 
   async newest(): Promise<string | undefined> {
-    const row = this.open()?.query<{ number: number | null }, []>('SELECT max(number) AS number FROM admin_audit').get()
-    return row?.number == null ? undefined : String(row.number)
+    const [newest] = this.all<{ number: number }>('SELECT number FROM admin_audit ORDER BY number DESC LIMIT 1')
+    return newest && String(newest.number)
   }
 
   async trim(beforeMs: number): Promise<void> {
@@ -180,6 +171,15 @@ export class SqliteKeyBackend implements KeyBackend, AdminAudit {
   async close(): Promise<void> {
     this.isClosed = true
     this.database?.close()
+  }
+
+  /** No rows if there is no file. */
+  private all<Row>(sql: string, ...values: (string | number)[]): readonly Row[] {
+    return (
+      this.open()
+        ?.query<Row, (string | number)[]>(sql)
+        .all(...values) ?? []
+    )
   }
 
   private create(): Database {

@@ -52,7 +52,8 @@ export function refusalOf([scopeName, limitName]: readonly string[], numbers: Nu
 function placeOf(scopeName = ''): number | undefined {
   const [, counter] = /^budget(\d+)$/.exec(scopeName) ?? []
   if (counter !== undefined) return scopeNames.length + Number(counter)
-  const place = scopeNames.findIndex((name) => name === scopeName)
+  const owners: readonly string[] = scopeNames
+  const place = owners.indexOf(scopeName)
   return place < 0 ? undefined : place
 }
 
