@@ -132,15 +132,15 @@ async function whenFree<T>(open: () => T): Promise<T> {
 /** For `weir usage`, whether or not a gateway runs. Throws like `openWorkerLedger`. */
 export async function openUsageLog({ ledger, dataDir }: LedgerPlace): Promise<UsageLog> {
   if (ledger.kind === 'embedded') return new EmbeddedUsageLog(dataDir)
-  const { RedisUsageLog } = await import('../ledger/redis/readers/redis-readers.ts')
-  return RedisUsageLog.open(ledger.redis)
+  const { openReader, RedisUsageLog } = await import('../ledger/redis/readers/redis-readers.ts')
+  return openReader(RedisUsageLog, ledger.redis)
 }
 
 /** For `weir audit`, whether or not a gateway runs. Throws like `openWorkerLedger`. */
 export async function openAuditLog({ ledger, dataDir }: LedgerPlace): Promise<AuditLog> {
   if (ledger.kind === 'embedded') return new EmbeddedAuditLog(dataDir)
-  const { RedisAuditLog } = await import('../ledger/redis/readers/redis-readers.ts')
-  return RedisAuditLog.open(ledger.redis)
+  const { openReader, RedisAuditLog } = await import('../ledger/redis/readers/redis-readers.ts')
+  return openReader(RedisAuditLog, ledger.redis)
 }
 
 /** For `weir ledger reset-window`. Throws like `openWorkerLedger`. */
@@ -149,15 +149,15 @@ export async function openWindowReset({ ledger, dataDir }: LedgerPlace): Promise
     const { EmbeddedWindowReset } = await import('../ledger/embedded/sqlite-window-reset.ts')
     return EmbeddedWindowReset.open(dataDir)
   }
-  const { RedisWindowReset } = await import('../ledger/redis/maintenance/redis-window-reset.ts')
-  return RedisWindowReset.open(ledger.redis)
+  const { openReader, RedisWindowReset } = await import('../ledger/redis/readers/redis-readers.ts')
+  return openReader(RedisWindowReset, ledger.redis)
 }
 
 /** For `weir explain`, whether or not a gateway runs. Throws like `openWorkerLedger`. */
 export async function openAccountUsageReader({ ledger, dataDir }: LedgerPlace): Promise<AccountUsageReader> {
   if (ledger.kind === 'embedded') return new EmbeddedAccountUsageReader(dataDir)
-  const { RedisAccountUsageReader } = await import('../ledger/redis/readers/redis-readers.ts')
-  return RedisAccountUsageReader.open(ledger.redis)
+  const { openReader, RedisAccountUsageReader } = await import('../ledger/redis/readers/redis-readers.ts')
+  return openReader(RedisAccountUsageReader, ledger.redis)
 }
 
 /** For `weir keys list`, whether or not a gateway runs. Throws like `openWorkerLedger`. */
@@ -166,8 +166,8 @@ export async function openKeyActivity({ ledger, dataDir }: LedgerPlace): Promise
     const { EmbeddedKeyActivityReader } = await import('../ledger/embedded/key-activity-reader.ts')
     return new EmbeddedKeyActivityReader(dataDir)
   }
-  const { RedisKeyActivityReader } = await import('../ledger/redis/readers/redis-key-activity.ts')
-  return RedisKeyActivityReader.open(ledger.redis)
+  const { openReader, RedisKeyActivityReader } = await import('../ledger/redis/readers/redis-readers.ts')
+  return openReader(RedisKeyActivityReader, ledger.redis)
 }
 
 /** For `weir keys`, whether or not a gateway runs. Throws like `openWorkerLedger`. */

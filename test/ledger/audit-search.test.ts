@@ -8,7 +8,7 @@ import { newRequestId, requestTimeMs } from '../../src/core/request-id.ts'
 import { type EndKind, settledRow } from '../../src/ledger/audit-columns.ts'
 import { EmbeddedAuditLog } from '../../src/ledger/embedded/sqlite-readers.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA } from '../../src/ledger/embedded/state-tables.ts'
-import { RedisAuditLog } from '../../src/ledger/redis/readers/redis-readers.ts'
+import { openReader, RedisAuditLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { ORGANIZATIONS_KEY, redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { LogWriter, RowBatch } from '../../src/ledger/request-writer.ts'
 import { openDatabase } from '../../src/sqlite/database.ts'
@@ -148,7 +148,7 @@ test('one request in Redis is found in any stream, its latest entry counts, and 
   await other.xadd(redisKey('d', 'audit'), `${middle + 900}-*`, 'id', late, 'kind', 'lost', 'key', 'ci')
   await other.xadd(redisKey('d', 'audit'), `${middle + HOUR_MS}-*`, 'id', late, 'kind', 'late', 'key', 'ci')
   await other.sadd(ORGANIZATIONS_KEY, 'd')
-  const log = await RedisAuditLog.open({ kind: 'single', url: server.socket })
+  const log = await openReader(RedisAuditLog, { kind: 'single', url: server.socket })
   const findIn = async (id: string) => {
     const found: string[] = []
     for await (const rows of log.read({ sinceMs: 0, untilMs: 1e15, id })) {

@@ -17,8 +17,7 @@ import {
   EmbeddedAuditLog,
   EmbeddedUsageLog,
 } from '../../src/ledger/embedded/sqlite-readers.ts'
-import { RedisWindowReset } from '../../src/ledger/redis/maintenance/redis-window-reset.ts'
-import { RedisAccountUsageReader, RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
+import { openReader, RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { groupUsage, type UsageLog } from '../../src/ledger/usage-log.ts'
 import { dayOf } from '../../src/ledger/window.ts'
@@ -181,7 +180,7 @@ test.each([REDIS, ...(VALKEY === undefined ? [] : [VALKEY])])(
     const client = server.client()
     await fill(client)
     const place = { kind: 'single', url: server.socket } as const
-    const read = async () => readAll(await RedisAuditLog.open(place), await RedisUsageLog.open(place))
+    const read = async () => readAll(await openReader(RedisAuditLog, place), await openReader(RedisUsageLog, place))
     const { redis } = await expected()
     const usage = redis.usage.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
     expect(await read()).toMatchObject({ audit: redis.audit, usage })
@@ -216,14 +215,8 @@ test('gateways and commands refuse Redis data of a newer version; a gateway reco
   await (await opened()).close()
   expect(await client.get('weir:data-version')).toBe('1')
   await client.set('weir:data-version', 2)
-  for (const open of [
-    opened,
-    RedisUsageLog.open,
-    RedisAuditLog.open,
-    RedisAccountUsageReader.open,
-    RedisWindowReset.open,
-  ]) {
-    expect(await open(place).then(String, String)).toContain(
+  for (const open of [opened, () => openReader(RedisUsageLog, place)]) {
+    expect(await open().then(String, String)).toContain(
       'RedisUnfitError: The data in Redis were written by a newer version of weir ' +
         '(data version 2; this one reads up to 1).',
     )

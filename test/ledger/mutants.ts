@@ -372,7 +372,7 @@ export const restoreMutants: readonly Mutant[] = [
   [RECONCILE, 'if (state?.isOpen === true) {', 'if (false) {'],
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
   [UPKEEP, 'this.restoration.doubt(lostMs)', ''],
-  [UPKEEP, 'link.onLost(() => restoration.doubt(link.lostMs))', ''],
+  [UPKEEP, 'link.onLost = () => restoration.doubt(link.lostMs)', ''],
   [DELIVERY, 'if (!pending.wasSent) return await', 'return await'],
   [RESTORATION, 'if (complete) epochs.enter(organization, epoch)', ''],
   [RESTORATION, 'await this.register(organization)', ''],

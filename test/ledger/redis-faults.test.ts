@@ -12,7 +12,7 @@ import { RedisItems } from '../../src/items/redis-items.ts'
 import { KeyFollower } from '../../src/keys/key-follower.ts'
 import { openRedisKeyStore, redisKeyBackend } from '../../src/keys/redis-key-store.ts'
 import { Upkeep } from '../../src/ledger/redis/maintenance/upkeep.ts'
-import { RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
+import { openReader, RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisUnfitError } from '../../src/redis/redis-errors.ts'
@@ -299,7 +299,7 @@ test("a reading command waits for a Redis that is slow for a moment; no caller's
   await until(() => ledger.health().pending === 0)
   const client = server.client()
   const place = { kind: 'single', url: server.socket } as const
-  const [usage, audit] = await Promise.all([RedisUsageLog.open(place), RedisAuditLog.open(place)])
+  const [usage, audit] = await Promise.all([openReader(RedisUsageLog, place), openReader(RedisAuditLog, place)])
   const asleep = client.call('DEBUG', 'SLEEP', '0.8')
   const [rows, entries] = await Promise.all([
     usage.read({ sinceDay: 0, untilDay: 1e6 }),
@@ -360,7 +360,7 @@ test('the permissions of the documentation are enough for ledger and keys', asyn
   await follower.start()
   await until(async () => (await keys.get('k')) === undefined)
   await follower.stop()
-  const usage = await RedisUsageLog.open({ kind: 'single', url })
+  const usage = await openReader(RedisUsageLog, { kind: 'single', url })
   expect(await usage.read({ sinceDay: 0, untilDay: 1e6 })).toHaveLength(1)
   const shelf = new RedisItems({ kind: 'single', url }, { ttlSeconds: 60 })
   // The first call is sent again, after the next one, because Redis does not know the script yet.

@@ -263,13 +263,6 @@ describe('a server that is set back while both connections stay open', () => {
     await using server = await RedisServer.start()
     const outbox = new Outbox(directory())
     const link = new RedisLink({ kind: 'single', url: server.socket }, outbox)
-    const listeners = { onLost: () => {}, onReady: () => {} }
-    link.onLost = (listener) => {
-      listeners.onLost = listener
-    }
-    link.onReady = (listener) => {
-      listeners.onReady = listener
-    }
     await link.start()
     const ledger = new RedisLedger(link, outbox, 'refuse')
     open.push(ledger)
@@ -281,7 +274,7 @@ describe('a server that is set back while both connections stay open', () => {
     await serve(ledger, account, 200)
     await until(() => ledger.health().pending === 0)
     await setBack()
-    listeners[event]()
+    link[event]()
     expect(await failureOf(ledger.reserve(account, holdOf(701)))).toBe('quota_exhausted')
     expect(await spentOf(server, account)).toEqual(all(300))
     client.disconnect()

@@ -9,7 +9,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Account, Hold, Ledger, Reservation } from '../../src/ledger/ledger.ts'
-import { RedisAuditLog } from '../../src/ledger/redis/readers/redis-readers.ts'
+import { openReader, RedisAuditLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
@@ -39,7 +39,7 @@ async function nodes(server: RedisServer): Promise<readonly [Ledger, Ledger]> {
 }
 
 async function audited(server: RedisServer, account: Account): Promise<ReadonlyMap<string, number>> {
-  const log = await RedisAuditLog.open({ kind: 'single', url: server.socket })
+  const log = await openReader(RedisAuditLog, { kind: 'single', url: server.socket })
   const costs = new Map<string, number>()
   const all = { sinceMs: 0, untilMs: 1e14, organization: account.organization }
   for await (const page of log.read(all)) for (const { id, costMicroUsd } of page) costs.set(id, costMicroUsd)

@@ -9,7 +9,7 @@ import type { KeyRecord } from '../../src/keys/key-record.ts'
 import { openRedisKeyStore } from '../../src/keys/redis-key-store.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { FIELDS_ALARM, type Size, Upkeep } from '../../src/ledger/redis/maintenance/upkeep.ts'
-import { RedisAccountUsageReader } from '../../src/ledger/redis/readers/redis-readers.ts'
+import { openReader, RedisAccountUsageReader } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { ORGANIZATIONS_KEY, redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
@@ -91,7 +91,7 @@ test.each([
   )
   await looked.promise
   // This command was sent after those of the check, so its reply comes after theirs.
-  const usageReader = await RedisAccountUsageReader.open({ kind: 'single', url: server.socket })
+  const usageReader = await openReader(RedisAccountUsageReader, { kind: 'single', url: server.socket })
   expect((await usageReader.warning()) ?? 'nothing').toContain(words)
   expect(warning).toContain(words)
   await usageReader.close()

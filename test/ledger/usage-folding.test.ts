@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { EmbeddedUsageLog } from '../../src/ledger/embedded/sqlite-readers.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA } from '../../src/ledger/embedded/state-tables.ts'
 import { foldUsage } from '../../src/ledger/redis/maintenance/usage-folding.ts'
-import { RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
+import { openReader, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { ORGANIZATIONS_KEY, redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { LogWriter } from '../../src/ledger/request-writer.ts'
@@ -140,7 +140,7 @@ test('Redis folds old days while others read', async () => {
     const figures = [requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens, images, costMicroUsd]
     await client.hset(redisKey('acme', 'usage'), [row.day, row.key, row.series].join('\0'), figures.join(','))
   }
-  const log = await RedisUsageLog.open({ kind: 'single', url: server.socket })
+  const log = await openReader(RedisUsageLog, { kind: 'single', url: server.socket })
   const read = async () => byMonth(await log.read({ sinceDay: 0, untilDay: 1e6, organization: 'acme' }))
   const folding = foldUsage(client, new RedisStore(client, client), TODAY)
   for (let i = 0; i < 5; i++) expect(await read()).toEqual(byMonth(rows))

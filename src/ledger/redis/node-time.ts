@@ -1,12 +1,9 @@
 /** The time of a node with Redis, which tests simulate. */
 
-import { every, LoopPauses } from '../../redis/loop-deadline.ts'
+import { every, LoopPauses, type LoopTime } from '../../redis/loop-deadline.ts'
 
 /** The clock and the timer of this machine. Tests simulate them. */
-export interface Time {
-  now(): number
-  /** Calls a function every `ms` milliseconds. Returns a function that stops it. */
-  every(ms: number, call: () => void): () => void
+export interface Time extends LoopTime {
   /** Resolves when the event loop has run for so long; absent = after so long. */
   readonly afterRunning?: (ms: number) => Promise<void>
 }

@@ -34,11 +34,11 @@ export class NodeUpkeep {
     /** True for one of the processes that share the outbox: it sweeps over all organisations. */
     isKeeper: boolean,
   ) {
-    link.onReady(() => this.reconnected())
-    link.onLost(() => restoration.doubt(link.lostMs))
+    link.onReady = () => this.reconnected()
+    link.onLost = () => restoration.doubt(link.lostMs)
     const sweep = new OrganizationSweep(link, outbox, restoration)
     const runSweep = (isFull: boolean) => sweep.run(isFull).catch(() => undefined)
-    link.onEmptied(() => runSweep(true))
+    link.onEmptied = () => void runSweep(true)
     this.stops = [
       time.every(BEAT_MS, () => this.beat()),
       ...(isKeeper ? [time.every(SWEEP_MS, () => runSweep(false))] : []),

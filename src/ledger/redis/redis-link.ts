@@ -8,7 +8,7 @@ import type { RedisConfig, ReservationPipeline } from '../../core/redis-config.t
 import { codeOf } from '../../core/system-error.ts'
 import { CircuitBreaker } from '../../redis/circuit-breaker.ts'
 import { connect } from '../../redis/connect.ts'
-import { LoopDeadline } from '../../redis/loop-deadline.ts'
+import { LoopPauses } from '../../redis/loop-deadline.ts'
 import { accessProblem, RedisUnfitError, writeProblem } from '../../redis/redis-errors.ts'
 import { checkServer, tlsMismatch } from '../../redis/server-check.ts'
 import { type NodeHome, NodeLease } from './node-lease.ts'
@@ -40,7 +40,10 @@ export class RedisLink implements Link {
   readonly store: RedisStore
   readonly epochs = new Epochs()
   readonly breaker = new CircuitBreaker()
-  private readonly pings = new LoopDeadline(PING_MS)
+  onReady = ignored
+  onLost = ignored
+  onEmptied = ignored
+  private readonly pauses = new LoopPauses()
   private readonly admission: Redis | Cluster
   private readonly other: Redis | Cluster
   private readonly lease: NodeLease | undefined
@@ -50,9 +53,6 @@ export class RedisLink implements Link {
   private denial: RedisUnfitError | undefined
   /** The system's code of why the last connection failed, as `ECONNREFUSED`; '' if it succeeded or there is none. */
   private cause = ''
-  private listener: () => void = () => undefined
-  private lostListener: () => void = () => undefined
-  private emptiedListener: () => void = () => undefined
   private closedMs: number | undefined
 
   /** `own`: the outbox, whose id no other node may use. */
@@ -63,8 +63,12 @@ export class RedisLink implements Link {
     this.admission = connect(place, 'weir-reserve')
     this.other = connect(place, 'weir-settle')
     this.store = new RedisStore(this.admission, this.other, Date.now, undefined, this.epochs)
-    this.lease = own && new NodeLease(this.other, own, () => this.emptiedListener())
-    const came = () => this.inspect().then(() => this.connected())
+    this.lease = own && new NodeLease(this.other, own, () => this.onEmptied())
+    const came = async () => {
+      await this.inspect()
+      this.onReady()
+      this.closedMs = undefined
+    }
     this.other.on('ready', () => {
       this.denial = undefined
       this.cause = ''
@@ -75,12 +79,12 @@ export class RedisLink implements Link {
     })
     const went = () => {
       this.closedMs ??= Date.now()
-      this.lostListener()
+      this.onLost()
     }
     this.other.on('ready', came)
     this.other.on('close', went)
     // A reservation may reach a server that came back before the other connection does.
-    this.admission.on('close', () => this.lostListener())
+    this.admission.on('close', () => this.onLost())
     if (this.other instanceof Cluster) watchNodes(this.other, came, went)
   }
 
@@ -112,18 +116,6 @@ export class RedisLink implements Link {
     if (this.unfit !== undefined) throw this.unfit
     await this.lease?.await().catch((error) => this.judge(error))
     if (this.lease?.problem !== undefined) throw this.lease.problem
-  }
-
-  onReady(listener: () => void): void {
-    this.listener = listener
-  }
-
-  onLost(listener: () => void): void {
-    this.lostListener = listener
-  }
-
-  onEmptied(listener: () => void): void {
-    this.emptiedListener = listener
   }
 
   survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]> {
@@ -182,23 +174,12 @@ export class RedisLink implements Link {
   }
 
   async trouble(): Promise<string | undefined> {
-    const { promise, resolve } = Promise.withResolvers<string | undefined>()
-    let isSettled = false
-    const settle = (trouble: string | undefined) => {
-      isSettled = true
-      resolve(trouble)
-    }
-    Promise.all([this.standstill(PROBED), this.other.ping()]).then(
-      ([standstill]) => settle(standstill),
-      () => settle(NO_PONG),
+    const replies = Promise.all([this.standstill(PROBED), this.other.ping()])
+    const trouble = replies.then(
+      ([standstill]) => standstill,
+      () => NO_PONG,
     )
-    this.pings.watch({
-      get isSettled() {
-        return isSettled
-      },
-      expire: () => settle(NO_PONG),
-    })
-    return await promise
+    return await Promise.race([trouble, this.pauses.wait(PING_MS).then(() => NO_PONG)])
   }
 
   get complaint(): string | undefined {
@@ -212,17 +193,10 @@ export class RedisLink implements Link {
   }
 
   close(): void {
-    this.listener = () => undefined
-    this.lostListener = () => undefined
-    this.emptiedListener = () => undefined
+    this.onReady = this.onLost = this.onEmptied = ignored
     this.lease?.close()
     this.admission.disconnect()
     this.other.disconnect()
-  }
-
-  private connected(): void {
-    this.listener()
-    this.closedMs = undefined
   }
 
   private async inspect(): Promise<void> {
@@ -242,6 +216,8 @@ export class RedisLink implements Link {
     this.unfit = error instanceof RedisUnfitError ? error : (accessProblem(error) ?? this.unfit)
   }
 }
+
+function ignored(): void {}
 
 /** Of a cluster, that of the node that was tried last. */
 function causeOf(error: Error): string {
@@ -266,9 +242,7 @@ function watchNodes(cluster: Cluster, came: () => void, went: () => void): void 
   })
 }
 
-/**
- * Which master has which slots, as text to compare: the first slot of each run and its node.
- */
+/** Which master has which slots, as text to compare: the first slot of each run and its node. */
 function mastersOf(slots: readonly (readonly string[] | undefined)[]): string {
   let text = ''
   let before: string | undefined

@@ -29,8 +29,9 @@ export class SimulatedLink implements Link {
   readonly isFit = true
   isConnected = true
   lostMs: number
-  private listener: () => void = () => undefined
-  private lostListener: () => void = () => undefined
+  onReady = () => {}
+  onLost = () => {}
+  onEmptied = () => {}
 
   constructor(
     private readonly world: World,
@@ -96,16 +97,6 @@ export class SimulatedLink implements Link {
     return this.call(() => (this.server.takeTurn() ? ['acme'] : []))
   }
 
-  onReady(listener: () => void): void {
-    this.listener = listener
-  }
-
-  onLost(listener: () => void): void {
-    this.lostListener = listener
-  }
-
-  onEmptied(): void {}
-
   async register(): Promise<void> {}
 
   close(): void {
@@ -117,7 +108,7 @@ export class SimulatedLink implements Link {
     if (!this.isConnected) return
     this.isConnected = false
     this.lostMs = this.world.nowMs
-    this.lostListener()
+    this.onLost()
     this.reconnect()
   }
 
@@ -129,7 +120,7 @@ export class SimulatedLink implements Link {
         return
       }
       this.isConnected = true
-      this.listener()
+      this.onReady()
     })
   }
 

@@ -45,18 +45,18 @@ export interface Link {
    * if no reply came.
    */
   standstill(organization: string): Promise<string | undefined>
-  /** Calls a listener after each connection, and after a part of a cluster came back or moved. */
-  onReady(listener: () => void): void
+  /** Called after each connection, and after a part of a cluster came back or moved. */
+  onReady: () => void
   /**
-   * Calls a listener when a connection breaks: from then on the server may have lost something, before the next
-   * connection is announced.
+   * Called when a connection breaks: from then on the server may have lost something, before the next connection is
+   * announced.
    */
-  onLost(listener: () => void): void
+  onLost: () => void
   /**
-   * Calls a listener when Redis seems to have been emptied while the connection stayed open: other organisations may
-   * have lost data, too.
+   * Called when Redis seems to have been emptied while the connection stayed open: other organisations may have lost
+   * data, too.
    */
-  onEmptied(listener: () => void): void
+  onEmptied: () => void
   /** What Redis has of a node in organisations. Changes nothing. */
   survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]>
   /**

@@ -1,22 +1,25 @@
 /**
- * Readers of the ledger in Redis for commands that run once: usage, audit trail, figures of an account. They connect
- * when they are opened.
+ * Readers of the ledger in Redis for commands that run once and for the admin API: usage, audit trail, figures of an
+ * account, activity of keys; and what sets windows back, whether or not a gateway runs.
  */
 
 import { batchesOf, mapInBatches } from '../../../core/batches.ts'
 import type { RedisConfig } from '../../../core/redis-config.ts'
 import { requestTimeMs } from '../../../core/request-id.ts'
+import type { KeyActivity } from '../../../keys/key-list.ts'
 import type { RedisClient } from '../../../redis/connect.ts'
 import { connectOnce } from '../../../redis/connect-once.ts'
 import { hashPages, readHash } from '../../../redis/hash-pages.ts'
 import { durabilityWarning } from '../../../redis/server-check.ts'
 import { type AuditRow, rowOfEntry } from '../../audit-columns.ts'
 import { type AuditLog, type AuditQuery, endsOf } from '../../audit-log.ts'
+import { activityOf, type KeyActivityReader } from '../../key-activity.ts'
 import type { Account, Hold } from '../../ledger.ts'
 import type { AccountUsageReader } from '../../remaining.ts'
 import type { AccountUsage, ReserveReply } from '../../reservation-store.ts'
 import { figuresOfList, isAnyUsage } from '../../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../../usage-log.ts'
+import { spentNow, type WindowReset, WindowResetError } from '../../window-reset.ts'
 import { checkDataVersion } from '../store/data-version.ts'
 import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-keys.ts'
 import { RedisStore } from '../store/redis-store.ts'
@@ -25,21 +28,31 @@ type Client = RedisClient
 
 /** Requests of the audit that one call reads. */
 const READ_A_CALL = 500
+/** A script that reads as many keys takes less than a millisecond. */
+const KEYS_A_CALL = 200
 /** How many organisations' streams are searched, or accounts read, at the same time. */
 const ASKED_AT_ONCE = 100
 
-/** A longer timeout than that of requests, because no caller waits for what an operator reads. */
+/** A longer timeout than that of requests, because no caller waits for what an operator does. */
 const READ_MS = 2000
 
-/** Throws `RedisUnfitError` if Redis does not answer, or a newer version of weir wrote its data. */
-export async function openReader(place: RedisConfig): Promise<Client> {
+/** Connects. Throws `RedisUnfitError` if Redis does not answer, or a newer version of weir wrote its data. */
+export async function openReader<Reader>(kind: new (client: Client) => Reader, place: RedisConfig): Promise<Reader> {
   const client = await connectOnce({ ...place, timeoutMs: Math.max(place.timeoutMs ?? 0, READ_MS) })
   try {
     await checkDataVersion(client)
-    return client
+    return new kind(client)
   } catch (error) {
     client.disconnect()
     throw error
+  }
+}
+
+class OpenedReader {
+  constructor(protected readonly client: Client) {}
+
+  async close(): Promise<void> {
+    this.client.disconnect()
   }
 }
 
@@ -54,21 +67,11 @@ async function asked(client: Client, organization: string | undefined): Promise<
   return organization === undefined ? (await client.smembers(ORGANIZATIONS_KEY)).sort() : [organization]
 }
 
-export class RedisUsageLog implements UsageLog {
-  private constructor(private readonly client: Client) {}
-
-  static async open(place: RedisConfig): Promise<RedisUsageLog> {
-    return new RedisUsageLog(await openReader(place))
-  }
-
+export class RedisUsageLog extends OpenedReader implements UsageLog {
   async read(query: UsageQuery): Promise<readonly UsageRow[]> {
     const rows: UsageRow[] = []
     for (const one of await asked(this.client, query.organization)) await this.readOne(one, query, rows)
     return rows
-  }
-
-  async close(): Promise<void> {
-    this.client.disconnect()
   }
 
   private async readOne(organization: string, query: UsageQuery, rows: UsageRow[]): Promise<void> {
@@ -104,13 +107,7 @@ function usageRow(organization: string, field: string, text: string): UsageRow {
   return { day: Number(day), organization, key, series, ...figuresOfList(text) }
 }
 
-export class RedisAuditLog implements AuditLog {
-  private constructor(private readonly client: Client) {}
-
-  static async open(place: RedisConfig): Promise<RedisAuditLog> {
-    return new RedisAuditLog(await openReader(place))
-  }
-
+export class RedisAuditLog extends OpenedReader implements AuditLog {
   async *read(query: AuditQuery): AsyncGenerator<readonly AuditRow[]> {
     const admittedMs = query.id === undefined ? undefined : requestTimeMs(query.id)
     if (admittedMs !== undefined) {
@@ -128,10 +125,6 @@ export class RedisAuditLog implements AuditLog {
         if (found.length > 0) yield found
       }
     }
-  }
-
-  async close(): Promise<void> {
-    this.client.disconnect()
   }
 
   /**
@@ -179,18 +172,10 @@ function isWanted({ key, id }: AuditRow, query: AuditQuery): boolean {
   return (query.key === undefined || query.key === key) && (query.id === undefined || query.id === id)
 }
 
-export class RedisAccountUsageReader implements AccountUsageReader {
-  private constructor(
-    private readonly client: Client,
-    private readonly store: RedisStore,
-  ) {}
+export class RedisAccountUsageReader extends OpenedReader implements AccountUsageReader {
+  private readonly store = new RedisStore(this.client, this.client)
 
-  static async open(place: RedisConfig): Promise<RedisAccountUsageReader> {
-    const client = await openReader(place)
-    return new RedisAccountUsageReader(client, new RedisStore(client, client))
-  }
-
-  async read(account: Account): Promise<AccountUsage> {
+  read(account: Account): Promise<AccountUsage> {
     return this.store.figures(account)
   }
 
@@ -215,8 +200,42 @@ export class RedisAccountUsageReader implements AccountUsageReader {
   warning(): Promise<string | undefined> {
     return durabilityWarning(this.client)
   }
+}
 
-  async close(): Promise<void> {
-    this.client.disconnect()
+/** Reads the activity of keys, for commands and the admin API. */
+export class RedisKeyActivityReader extends OpenedReader implements KeyActivityReader {
+  private readonly store = new RedisStore(this.client, this.client)
+
+  async read(organization: string, keys: readonly string[]): Promise<ReadonlyMap<string, KeyActivity>> {
+    const found = new Map<string, KeyActivity>()
+    for (const some of batchesOf(keys, KEYS_A_CALL)) {
+      const days = await this.store.activity(organization, some)
+      for (const [at, day] of days.entries()) {
+        const id = some[at]
+        if (id !== undefined && day.usedMs > 0) found.set(id, activityOf(day, Date.now()))
+      }
+    }
+    return found
+  }
+}
+
+/** Sets back windows that began too early. */
+export class RedisWindowReset extends OpenedReader implements WindowReset {
+  private readonly store = new RedisStore(this.client, this.client)
+
+  async reset(organization: string, usage: readonly UsageRow[]): Promise<number> {
+    const whole = spentNow(usage, undefined, Date.now())
+    let count = 0
+    // The keys that have figures.
+    for (const field of (await readHash(this.client, redisKey(organization, 'scopes'), 'k*')).keys()) {
+      const key = field.slice(1)
+      const set = await this.store.reset(organization, key, whole, spentNow(usage, key, Date.now()))
+      if (set === undefined)
+        throw new WindowResetError(
+          'The clock of Redis and the clock of this machine are more than a minute apart. Correct them first.',
+        )
+      count += set
+    }
+    return count
   }
 }

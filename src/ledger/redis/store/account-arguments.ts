@@ -48,26 +48,24 @@ export function countersArgument(account: Account, nowMs: number): string {
   const zoned = windowsIn(timeZone, nowMs)
   const known = countersArguments.get(account)
   if (known?.zoned === zoned && Date.now() < known.untilMs) return known.json
-  const counters = budgets.map((budget) => {
-    const { limits, idleMs = 0, isBounded = false } = budget
-    return `,[${JSON.stringify(counterName(budget))},${idleMs},${isBounded ? 1 : 0},${limitsArgument(limits, shares)}]`
-  })
-  const json = `[${zonedText(zoned)}${counters.join('')}]`
+  const own = countersOf(account).map(({ start, limits }) => `${start}${limitsArgument(limits, shares)}]`)
+  const json = `[${zonedText(zoned)}${own.join('')}]`
   const untilMs = amountsChangeMs(budgets.map(({ limits }) => limits))
   countersArguments.set(account, { zoned, untilMs, json })
   return json
 }
 
-/** A counter of an account as a batch has it, but for the number of its limits. */
-interface BatchCounter {
+/** A counter of an account. */
+interface Counter {
+  /** All of its argument before its limits, which a batch has by a number. */
   readonly start: string
   readonly limits: Limits
 }
 
-const batchCounters = new WeakMap<Account, readonly BatchCounter[]>()
+const counters = new WeakMap<Account, readonly Counter[]>()
 
-function batchCountersOf(account: Account): readonly BatchCounter[] {
-  const known = batchCounters.get(account)
+function countersOf(account: Account): readonly Counter[] {
+  const known = counters.get(account)
   if (known !== undefined) return known
   const { budgets = [] } = account
   const made = budgets.map((budget) => {
@@ -75,7 +73,7 @@ function batchCountersOf(account: Account): readonly BatchCounter[] {
     const start = `,[${JSON.stringify(counterName(budget))},${idleMs},${isBounded ? 1 : 0},`
     return { start, limits }
   })
-  batchCounters.set(account, made)
+  counters.set(account, made)
   return made
 }
 
@@ -84,44 +82,43 @@ function batchCountersOf(account: Account): readonly BatchCounter[] {
  * accounts of four budgets each, Redis took half of the time of a call to read them.
  */
 export class BatchAccounts {
-  private readonly accounts: Account[] = []
+  private readonly accounts = new Numbered<Account>()
 
   /** `nowMs`: this machine's clock. */
   constructor(private readonly nowMs: number) {}
 
   /** The number of an account, from 1; a new account gets the next. */
   numberOf(account: Account): number {
-    const known = this.accounts.indexOf(account)
-    return known === -1 ? this.accounts.push(account) : known + 1
+    return this.accounts.numberOf(account)
   }
 
   /** JSON arrays as `open_accounts` in `counters.lua` takes them. */
   arguments(): { readonly shared: string; readonly accounts: string } {
-    const [lists, zones] = [new Numbered(), new Numbered()]
-    const accounts = this.accounts.map((account) => this.textOf(account, lists, zones))
-    return { shared: `[[${lists.texts.join(',')}],[${zones.texts.join(',')}]]`, accounts: `[${accounts.join(',')}]` }
+    const [lists, zones] = [new Numbered<string>(), new Numbered<string>()]
+    const accounts = this.accounts.all.map((account) => this.textOf(account, lists, zones))
+    return { shared: `[[${lists.all.join(',')}],[${zones.all.join(',')}]]`, accounts: `[${accounts.join(',')}]` }
   }
 
-  private textOf(account: Account, lists: Numbered, zones: Numbered): string {
+  private textOf(account: Account, lists: Numbered<string>, zones: Numbered<string>): string {
     const { key, organizationLimits, keyLimits, alertShares: shares, budgets, timeZone = 'UTC' } = account
     const ofOrganization = lists.numberOf(limitsArgument(organizationLimits, shares))
     const text = `[${JSON.stringify(key)},${ofOrganization},${lists.numberOf(limitsArgument(keyLimits, shares))}`
     if (budgets === undefined) return `${text}]`
-    let counters = ''
-    for (const { start, limits } of batchCountersOf(account)) {
-      counters += `${start}${lists.numberOf(limitsArgument(limits, shares))}]`
+    let own = ''
+    for (const { start, limits } of countersOf(account)) {
+      own += `${start}${lists.numberOf(limitsArgument(limits, shares))}]`
     }
-    return `${text},${zones.numberOf(zonedText(windowsIn(timeZone, this.nowMs)))}${counters}]`
+    return `${text},${zones.numberOf(zonedText(windowsIn(timeZone, this.nowMs)))}${own}]`
   }
 }
 
-/** Different texts, in the order of their numbers: few, so a list is searched. */
-class Numbered {
-  readonly texts: string[] = []
+/** Different values, in the order of their numbers: few, so a list is searched. */
+class Numbered<T> {
+  readonly all: T[] = []
 
   /** From 1. */
-  numberOf(text: string): number {
-    const known = this.texts.indexOf(text)
-    return known === -1 ? this.texts.push(text) : known + 1
+  numberOf(value: T): number {
+    const known = this.all.indexOf(value)
+    return known === -1 ? this.all.push(value) : known + 1
   }
 }

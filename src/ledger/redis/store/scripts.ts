@@ -43,31 +43,12 @@ export const scriptKeys = [
 /** The first arguments of every script about one account. */
 const ACCOUNT = ['id', 'witness', 'key', 'organizationLimits', 'keyLimits', 'budgets'] as const
 
-/** The Lua function that reads an argument ('': as text); all others are amounts. */
-const READERS: Readonly<Record<string, string>> = {
-  id: '',
-  key: '',
-  series: '',
-  into: '',
-  node: '',
-  witness: 'tonumber',
-  organizationLimits: 'cjson.decode',
-  keyLimits: 'cjson.decode',
-  budgets: '',
-  organizationSpent: 'cjson.decode',
-  keySpent: 'cjson.decode',
-  shared: 'cjson.decode',
-  accounts: 'cjson.decode',
-  listed: 'cjson.decode',
-  requests: 'cjson.decode',
-  rows: 'cjson.decode',
-  crossings: 'cjson.decode',
-  names: 'cjson.decode',
-  ids: 'cjson.decode',
-  counter: '',
-  spends: 'cjson.decode',
-  present: 'cjson.decode',
-}
+/** Arguments that are texts, and those that are JSON. `witness` is a number, and all others are amounts. */
+const TEXTS: readonly string[] = ['id', 'key', 'series', 'into', 'node', 'budgets', 'counter']
+const JSON_TEXTS: readonly string[] = [
+  ...['organizationLimits', 'keyLimits', 'organizationSpent', 'keySpent', 'shared', 'accounts', 'listed', 'requests'],
+  ...['rows', 'crossings', 'names', 'ids', 'spends', 'present'],
+]
 
 interface Script<Argument extends string, Outcome extends string> {
   readonly lua: string
@@ -147,8 +128,15 @@ export function argumentsOf(name: ScriptName): readonly string[] {
 function argumentsLua(names: readonly string[], from: number): string {
   if (names.length <= from) return ''
   const own = names.slice(from)
-  const values = own.map((name, index) => `${READERS[name] ?? 'amount'}(ARGV[${from + index + 1}])`)
+  const values = own.map((name, index) => `${readerOf(name)}(ARGV[${from + index + 1}])`)
   return `local ${own.map(luaName).join(', ')} = ${values.join(', ')}\n`
+}
+
+/** The Lua function that reads an argument; '' for a text. */
+function readerOf(name: string): string {
+  if (TEXTS.includes(name)) return ''
+  if (JSON_TEXTS.includes(name)) return 'cjson.decode'
+  return name === 'witness' ? 'tonumber' : 'amount'
 }
 
 /** An argument `wantedCost` is `wanted_cost` in a script. */
