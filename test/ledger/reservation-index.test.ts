@@ -14,8 +14,8 @@ function reservationOf(random: Random, dueMs: number): ReservationState {
   const account = accountOf({}, {}, random.pick(['one', 'two']))
   const hold = { ...holdOf(1), id: `${random.below(300)}-${random.pick(['same end', 'another end', 'x'])}` }
   const scopes = [newScope(account.organization, '', 0), newScope(account.organization, 'k', 0)] as const
-  const amounts = [amountsOf(account.organizationLimits), amountsOf(account.keyLimits)] as const
-  return newReservation(account, hold, demandOf(hold), scopes, 0, dueMs, amounts)
+  const limits = [amountsOf(account.organizationLimits), amountsOf(account.keyLimits)] as const
+  return newReservation(account, hold, demandOf(hold), { scopes, limits }, 0, dueMs)
 }
 
 property('the index finds what was added and not deleted, while it grows and shrinks', 20, (random) => {

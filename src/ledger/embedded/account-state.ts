@@ -2,15 +2,13 @@
 
 import { amountsChangeMs, amountsOf } from '../../core/limit-amounts.ts'
 import { type Account, type CounterAccount, counterName } from '../ledger.ts'
-import { windowsIn, type ZonedWindows } from '../window.ts'
+import { budgetWindows, windowsIn, type ZonedWindows } from '../window.ts'
 import type { Counters } from './counters.ts'
-import { type AllAmounts, at, type Scopes, UNKNOWN_AMOUNTS } from './reservation-moves.ts'
+import { type AllAmounts, at, type LimitedScopes, type Scopes, UNKNOWN_AMOUNTS } from './reservation-moves.ts'
 import { advance, advanceCounter } from './scope-moves.ts'
 
 /** Where the requests of an account count, and the amounts of its limits. */
-export interface AccountState {
-  readonly scopes: Scopes
-  readonly limits: AllAmounts
+export interface AccountState extends LimitedScopes {
   /** The counters of its budgets; undefined if it has none. */
   readonly budgets: readonly CounterAccount[] | undefined
   /** The windows of its counters. */
@@ -93,6 +91,11 @@ export function advanceAll({ scopes, limits, zoned }: AccountState, now: number)
     if (i < 2) advance(at(scopes, i), at(limits, i), now)
     else advanceCounter(at(scopes, i), at(limits, i), now, zoned)
   }
+}
+
+/** The windows that a request at this time counts in, of the scope with this place. */
+export function windowsOf({ zoned }: AccountState, place: number, now: number): readonly number[] {
+  return place < 2 || zoned === undefined ? budgetWindows(now) : zoned.windows
 }
 
 function scopeName(budget: CounterAccount): string {

@@ -15,9 +15,10 @@ import {
 } from '../../core/limits.ts'
 import type { RateStatus, RateStatuses } from '../ledger.ts'
 import { type Refusal, refusalScope } from '../reservation-store.ts'
-import { budgetWindows, NEVER_MS, windowEndMs, type ZonedWindows } from '../window.ts'
+import { NEVER_MS, windowEndMs } from '../window.ts'
+import { type AccountState, windowsOf } from './account-state.ts'
 import { levelAt, remainingOf, statusOf, waitMs } from './rate-bucket.ts'
-import { type AllAmounts, at, type Scopes } from './reservation-moves.ts'
+import { at, type LimitedScopes } from './reservation-moves.ts'
 import { budgetAmount, concurrencyAmount, hasRoom, rateAmount, windowAhead } from './scope-moves.ts'
 import { AMOUNT_MAX, type BudgetState, type ScopeState } from './store-state.ts'
 
@@ -81,22 +82,14 @@ interface Refused {
  * Of all limits that refuse a request, the one with the longest wait; the first of equals. `held` is true if every one
  * of them refuses only because of the reservations of running requests.
  */
-export function firstRefusal(
-  scopes: Scopes,
-  amounts: AllAmounts,
-  demand: UnitAmounts,
-  now: number,
-  zoned: ZonedWindows | undefined,
-): Refused | undefined {
+export function firstRefusal(state: AccountState, demand: UnitAmounts, now: number): Refused | undefined {
   obstacles.clear()
-  const windows = budgetWindows(now)
-  for (let i = 0; i < scopes.length; i++) {
+  for (let i = 0; i < state.scopes.length; i++) {
     obstacles.scope = i
-    const scope = at(scopes, i)
-    const ofScope = at(amounts, i)
-    checkRates(scope, ofScope, demand, now)
-    checkConcurrency(scope, ofScope)
-    checkBudgets(scope, ofScope, demand, now, i < 2 ? windows : (zoned?.windows ?? windows))
+    const [scope, amounts] = [at(state.scopes, i), at(state.limits, i)]
+    checkRates(scope, amounts, demand, now)
+    checkConcurrency(scope, amounts)
+    checkBudgets(scope, amounts, demand, now, windowsOf(state, i, now))
   }
   return obstacles.refused
 }
@@ -159,14 +152,10 @@ function endOf(scope: ScopeState, budget: number, window: number): number | unde
 }
 
 /** The most of each unit that a request may take to pass all limits now. For a request that was refused. */
-export function roomOf(scopes: Scopes, amounts: AllAmounts, now: number, zoned: ZonedWindows | undefined): UnitAmounts {
-  const windows = budgetWindows(now)
+export function roomOf(state: AccountState, now: number): UnitAmounts {
+  const { scopes, limits } = state
   return byUnit((unit) =>
-    Math.min(
-      ...scopes.map((scope, i) =>
-        roomIn(scope, at(amounts, i), unit, now, i < 2 ? windows : (zoned?.windows ?? windows)),
-      ),
-    ),
+    Math.min(...scopes.map((scope, i) => roomIn(scope, at(limits, i), unit, now, windowsOf(state, i, now)))),
   )
 }
 
@@ -205,16 +194,16 @@ function standingOf(scope: ScopeState, budget: number, windows: readonly number[
 const NOTHING_SPENT: BudgetState = { spent: 0, held: 0, refused: 0, refusedIn: 0 }
 
 /** What is left of each rate, for the owner that has least left. */
-export function rateStatuses(scopes: Scopes, amounts: AllAmounts, now: number): RateStatuses {
+export function rateStatuses(state: LimitedScopes, now: number): RateStatuses {
   const statuses: (RateStatus | undefined)[] = []
-  for (let i = 0; i < rateLimits.length; i++) statuses.push(tighterStatus(scopes, amounts, i, now))
+  for (let i = 0; i < rateLimits.length; i++) statuses.push(tighterStatus(state, i, now))
   return statuses
 }
 
-function tighterStatus(scopes: Scopes, amounts: AllAmounts, rate: number, now: number): RateStatus | undefined {
+function tighterStatus({ scopes, limits }: LimitedScopes, rate: number, now: number): RateStatus | undefined {
   let tightest: RateStatus | undefined
   for (let s = 0; s < scopes.length; s++) {
-    const limit = rateAmount(at(amounts, s), rate)
+    const limit = rateAmount(at(limits, s), rate)
     const bucket = at(scopes, s).rates[rate]
     if (limit === NO_LIMIT || bucket === undefined) continue
     const level = levelAt(bucket, limit, now)

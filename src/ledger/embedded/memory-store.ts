@@ -25,16 +25,15 @@ import {
 } from '../reservation-store.ts'
 import { minusUsage, usageOf } from '../usage-figures.ts'
 import { seriesAt, seriesOf } from '../usage-series.ts'
-import { budgetWindows, keptUntil } from '../window.ts'
-import { type AccountState, accountState, advanceAll, stateOfRequest, termsOf } from './account-state.ts'
-import { Counters } from './counters.ts'
+import { keptUntil } from '../window.ts'
+import { type AccountState, accountState, advanceAll, stateOfRequest, termsOf, windowsOf } from './account-state.ts'
 import { firstRefusal, rateStatuses, roomOf } from './limit-check.ts'
 import type { Clock } from './monotonic-clock.ts'
-import { DueOrder, ReservationIndex, UNLINKED } from './reservation-index.ts'
+import { OrganizationState } from './organization-state.ts'
+import { type DueOrder, ReservationIndex, UNLINKED } from './reservation-index.ts'
 import {
   at,
   begin,
-  correctRates,
   free,
   freeLost,
   grow,
@@ -51,30 +50,17 @@ import {
   figuresOf,
   HAS_ENDED,
   NO_WINDOWS,
-  newScope,
   type ReservationState,
   type ScopeState,
 } from './store-state.ts'
 
-interface Organization {
-  /** Its own scope by '', those of its keys by `k` and the key's id. */
-  readonly scopes: Map<string, ScopeState>
-  readonly counters: Counters
-  /** By the id of a key: its organisation's scope and its own. */
-  readonly pairs: Map<string, Scopes>
-  readonly live: DueOrder
-  readonly lost: DueOrder
-  /** Settled and cancelled ones, to recognise repeated calls. */
-  readonly ended: DueOrder
-}
-
 /** `isStored`: its scopes are stored, so a call that has changed them need not look. */
 interface KnownState extends AccountState {
-  readonly organization: Organization
+  readonly organization: OrganizationState
   readonly isStored: boolean
 }
 
-const NOTHING = byUnit(() => 0)
+export const NOTHING: UnitAmounts = byUnit(() => 0)
 
 /** What a released reservation had. */
 interface Released {
@@ -85,7 +71,7 @@ interface Released {
 }
 
 export class MemoryStore {
-  private readonly organizations = new Map<string, Organization>()
+  private readonly organizations = new Map<string, OrganizationState>()
   /** All reservations of the orders of all organisations. */
   private readonly reservations = new ReservationIndex()
   /** The states of accounts whose scopes are stored: finding one otherwise takes seven look-ups. */
@@ -105,32 +91,31 @@ export class MemoryStore {
     checkEstimate(hold.estimate)
     const now = this.clock.now()
     const state = this.stateOf(account, now)
-    const { organization, scopes, limits, zoned } = state
+    const { organization, scopes, budgets } = state
     this.reapUntil(organization, now)
     const known = this.find(account.organization, hold.id)
     if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }
     if (known !== undefined && turnOf(hold) <= known.turn)
-      return { outcome: 'granted', admittedMs: known.admittedMs, rates: rateStatuses(scopes, limits, now) }
-    const { budgets } = state
+      return { outcome: 'granted', admittedMs: known.admittedMs, rates: rateStatuses(state, now) }
     const crowded = budgets === undefined ? -1 : organization.counters.crowded(budgets, scopes.slice(2), now)
     if (crowded >= 0) return { outcome: 'crowded', counter: crowded }
     const demand = demandOf(hold)
     const released = known && this.release(account, known, now)
-    const refused = firstRefusal(scopes, limits, demand, now, zoned)
+    const refused = firstRefusal(state, demand, now)
     if (refused !== undefined) {
       this.refuse(state, demand, now)
-      const [rates, room] = [rateStatuses(scopes, limits, now), roomOf(scopes, limits, now, zoned)]
+      const [rates, room] = [rateStatuses(state, now), roomOf(state, now)]
       released?.undo()
       return { outcome: 'refused', ...refused, rates, room }
     }
     // All checks are done. Nothing below may fail, and nothing above has changed anything for good.
     advanceAll(state, now)
-    const reservation = newReservation(account, hold, demand, scopes, now, now + this.terms.leaseMs, limits)
-    begin(reservation, scopes, limits)
+    const reservation = newReservation(account, hold, demand, state, now, now + this.terms.leaseMs)
+    begin(reservation, state)
     if (released !== undefined) this.changed(released.state)
     this.changed(state)
     this.start(organization, reservation, known)
-    return { outcome: 'granted', admittedMs: now, rates: rateStatuses(scopes, limits, now) }
+    return { outcome: 'granted', admittedMs: now, rates: rateStatuses(state, now) }
   }
 
   /**
@@ -144,13 +129,11 @@ export class MemoryStore {
     if (reservation === undefined) return 'unknown'
     if (reservation.state !== 'live') return 'ended'
     const now = this.clock.now()
-    const state = this.stateOf(account, now, reservation)
-    const { organization, scopes, limits } = state
-    advanceAll(state, now)
-    const fits = grow(reservation, scopes, limits, soFar, wanted)
+    const state = this.advanced(account, now, reservation)
+    const fits = grow(reservation, state, soFar, wanted)
     reservation.dueMs = Math.max(reservation.dueMs, now + this.terms.leaseMs)
     this.changed(state)
-    organization.live.put(reservation)
+    state.organization.live.put(reservation)
     this.changes.reservation(reservation)
     return fits ? 'extended' : 'exhausted'
   }
@@ -165,14 +148,10 @@ export class MemoryStore {
     const known = this.find(account.organization, id)
     if (known === undefined) return 'unknown'
     if (known.state === 'settled') return 'already_settled'
-    const used = usedOf(charge, 1)
-    const state = this.stateOf(account, now, known)
-    const { scopes, limits } = state
-    advanceAll(state, now)
+    const state = this.advanced(account, now, known)
     const isLate = known.state === 'lost'
     if (isLate) this.changes.used(known, seriesAt(known.series, known.admittedMs), minusUsage(lostUsage(known)))
-    free(known, scopes, used, limits)
-    correctRates(known, scopes, limits, used, now)
+    free(known, state, usedOf(charge, 1), now)
     this.changed(state)
     this.end(known, 'settled', now)
     this.count(known, charge)
@@ -203,10 +182,7 @@ export class MemoryStore {
 
   /** Of all organisations, keys and counters. */
   scopes(): readonly ScopeState[] {
-    return [...this.organizations.values()].flatMap(({ scopes, counters }) => [
-      ...scopes.values(),
-      ...counters.scopes.values(),
-    ])
+    return [...this.organizations.values()].flatMap((organization) => organization.scopes)
   }
 
   /** For a store of one request: how many counters the organisation has. */
@@ -218,11 +194,11 @@ export class MemoryStore {
   /** Restores the state that another process left. Must come before any other call. */
   restore(scopes: readonly ScopeState[], reservations: readonly ReservationState[]): void {
     for (const scope of scopes) {
-      if (scope.untilMs !== HAS_ENDED) this.mapOf(scope).set(scope.key, scope)
+      if (scope.untilMs !== HAS_ENDED) this.organization(scope.organization).store(scope)
     }
     for (const reservation of reservations) {
       const own = { ...reservation, ...UNLINKED }
-      this.orderOf(own).put(own)
+      this.organization(own.organization).orderOf(own).put(own)
       this.reservations.add(own)
     }
   }
@@ -244,8 +220,8 @@ export class MemoryStore {
    * of the calendar, and their windows follow the clock, forwards only.
    */
   shift(stepMs: number): void {
-    for (const { scopes, counters, live, lost, ended } of this.organizations.values()) {
-      for (const scope of [...scopes.values(), ...counters.scopes.values()]) {
+    for (const { scopes, live, lost, ended } of this.organizations.values()) {
+      for (const scope of scopes) {
         scope.at += stepMs
         for (const bucket of scope.rates) bucket.at += stepMs
         this.changes.scope(scope)
@@ -270,9 +246,9 @@ export class MemoryStore {
    * would hold its reservations for ever.
    */
   reapAll(): void {
-    for (const id of this.organizations.keys()) {
-      this.reap(id)
-      this.organization(id).counters.sweep(this.clock.now())
+    for (const organization of this.organizations.values()) {
+      this.reapUntil(organization, this.clock.now())
+      organization.counters.sweep(this.clock.now())
     }
   }
 
@@ -291,41 +267,34 @@ export class MemoryStore {
     }
     const organization = this.organization(account.organization)
     const { counters } = organization
-    const pair = this.both(account.organization, account.key, now)
+    const pair = organization.pair(account.key, now)
     const own =
       reservation === undefined
         ? accountState(account, pair, counters, now)
         : stateOfRequest(account, reservation.counters, pair, counters, now)
-    const isStored = isSimple && organization.pairs.has(account.key)
+    const isStored = isSimple && organization.hasPair(account.key)
     const state = { ...own, organization, isStored }
     if (isStored) this.accountStates.set(account, state)
     return state
   }
 
-  private mapOf({ organization, key }: ScopeState): Map<string, ScopeState> {
-    const { scopes, counters } = this.organization(organization)
-    return key.startsWith('b') ? counters.scopes : scopes
+  /** The same, advanced to `now`. */
+  protected advanced(account: Account, now: number, reservation?: ReservationState): KnownState {
+    const state = this.stateOf(account, now, reservation)
+    advanceAll(state, now)
+    return state
   }
 
-  protected organization(id: string): Organization {
-    return this.organizations.get(id) ?? this.newOrganization(id)
-  }
-
-  private newOrganization(id: string): Organization {
-    const organization: Organization = {
-      scopes: new Map(),
-      counters: new Counters(id, (scope) => this.changes.scope(scope)),
-      pairs: new Map(),
-      live: new DueOrder(),
-      lost: new DueOrder(),
-      ended: new DueOrder(),
-    }
+  protected organization(id: string): OrganizationState {
+    const known = this.organizations.get(id)
+    if (known !== undefined) return known
+    const organization = new OrganizationState(id, (scope) => this.changes.scope(scope))
     this.organizations.set(id, organization)
     return organization
   }
 
   /** Stores a reservation that is live from now on, in place of that of an earlier turn if there is one. */
-  protected start({ live }: Organization, reservation: ReservationState, earlier?: ReservationState): void {
+  protected start({ live }: OrganizationState, reservation: ReservationState, earlier?: ReservationState): void {
     const started = earlier === undefined ? reservation : replaced(earlier, reservation)
     live.put(started)
     this.reservations.add(started)
@@ -335,46 +304,26 @@ export class MemoryStore {
   /** Releases all that a live reservation has of its limits, for its next turn. */
   protected release(account: Account, known: ReservationState, now: number): Released {
     const state = this.stateOf(account, now, known)
-    const { scopes, limits } = state
-    const undos = scopes.map(undoOf)
+    const undos = state.scopes.map(undoOf)
     advanceAll(state, now)
-    free(known, scopes, NOTHING, limits)
-    correctRates(known, scopes, limits, NOTHING, now)
+    free(known, state, NOTHING, now)
     const undo = () => {
       for (const one of undos) one()
     }
     return { state, undo }
   }
 
-  private orderOf({ organization, state }: ReservationState): DueOrder {
-    const { live, lost, ended } = this.organization(organization)
-    if (state === 'live') return live
-    return state === 'lost' ? lost : ended
-  }
-
-  /** Both scopes of a key, new ones if it has none: they are dropped unless `keep` gets them. */
-  protected both(id: string, key: string, now: number): Scopes {
-    const { pairs, scopes } = this.organization(id)
-    const known = pairs.get(key)
-    if (known !== undefined) return known
-    const name = `k${key}`
-    const own = scopes.get(name)
-    const pair = [scopes.get('') ?? newScope(id, '', now), own ?? newScope(id, name, now)]
-    if (own !== undefined) pairs.set(key, pair)
-    return pair
-  }
-
   /** A refused request consumes nothing, and is seen only in the marks of the budgets that refuse it. */
-  private refuse({ scopes, limits, zoned }: KnownState, demand: UnitAmounts, now: number): void {
-    const ofOwners = budgetWindows(now)
+  private refuse(state: KnownState, demand: UnitAmounts, now: number): void {
+    const { organization, scopes, limits } = state
     const marked = scopes.filter((scope, i) => {
       // A counter that no request has opened is not kept for one that was refused.
-      if (i >= 2 && this.mapOf(scope).get(scope.key) !== scope) return false
-      return markRefusals(scope, at(limits, i), demand, now, i < 2 ? ofOwners : (zoned?.windows ?? ofOwners))
+      if (i >= 2 && !organization.has(scope)) return false
+      return markRefusals(scope, at(limits, i), demand, now, windowsOf(state, i, now))
     })
     if (marked.length === 0) return
     for (const scope of scopes.slice(0, 2)) {
-      if (this.mapOf(scope).get(scope.key) === scope) continue
+      if (organization.has(scope)) continue
       scope.windows = NO_WINDOWS
       if (!marked.includes(scope)) marked.push(scope)
     }
@@ -382,16 +331,10 @@ export class MemoryStore {
   }
 
   protected changed({ organization, scopes, budgets, isStored }: KnownState): void {
-    if (isStored) {
-      for (let i = 0; i < scopes.length; i++) this.changes.scope(at(scopes, i))
-      return
-    }
-    if (budgets === undefined) return this.keep(scopes)
     for (let i = 0; i < scopes.length; i++) {
-      const [scope, budget] = [at(scopes, i), budgets[i - 2]]
+      const [scope, budget] = [at(scopes, i), budgets?.[i - 2]]
       if (budget !== undefined) scope.untilMs = keptUntil(scope.at, scope.ends, budget)
-      const stored = budget === undefined ? organization.scopes : organization.counters.scopes
-      stored.set(scope.key, scope)
+      if (!isStored) organization.store(scope)
       this.changes.scope(scope)
     }
   }
@@ -399,12 +342,12 @@ export class MemoryStore {
   /** Stores the scopes of a call that has changed them. */
   protected keep(changed: Scopes): void {
     for (const scope of changed) {
-      this.mapOf(scope).set(scope.key, scope)
+      this.organization(scope.organization).store(scope)
       this.changes.scope(scope)
     }
   }
 
-  private reapUntil({ live, lost, ended }: Organization, now: number): number {
+  private reapUntil({ live, lost, ended }: OrganizationState, now: number): number {
     let reaped = 0
     for (let due = live.next(now); due !== undefined; due = live.next(now)) {
       this.lose(due, now)
@@ -430,10 +373,9 @@ export class MemoryStore {
 
   /** Ends a reservation whose cost is unknown: charges its progress, and at least its floor. */
   private lose(reservation: ReservationState, now: number): void {
-    const { organization, key, counters } = reservation
-    const pair = this.both(organization, key, now)
-    const known = this.organization(organization).counters
-    const scopes = counters.length === 0 ? pair : [...pair, ...counters.map((name) => known.open(name, now))]
+    const organization = this.organization(reservation.organization)
+    const counters = reservation.counters.map((name) => organization.counters.open(name, now))
+    const scopes = [...organization.pair(reservation.key, now), ...counters]
     freeLost(reservation, scopes)
     this.keep(scopes)
     this.end(reservation, 'lost', now)
@@ -450,12 +392,13 @@ export class MemoryStore {
   protected end(reservation: ReservationState, state: Exclude<ReservationState['state'], 'live'>, now: number): void {
     const { endedMs, lostMs } = this.terms
     const keptMs = state === 'lost' ? lostMs + Math.max(0, reservation.admittedMs - now) : endedMs
-    this.orderOf(reservation).delete(reservation)
+    const organization = this.organization(reservation.organization)
+    organization.orderOf(reservation).delete(reservation)
     reservation.state = state
     reservation.dueMs = now + keptMs
     this.changes.reservation(reservation)
     if (keptMs > 0) {
-      this.orderOf(reservation).put(reservation)
+      organization.orderOf(reservation).put(reservation)
       this.reservations.add(reservation)
     } else {
       this.reservations.delete(reservation)

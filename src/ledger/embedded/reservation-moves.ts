@@ -1,12 +1,12 @@
 /** Changes to one reservation and the scopes of its owners: amounts move between held, spent and free. */
 
-import { amountsOf, reachesThreshold } from '../../core/limit-amounts.ts'
+import { amountsOf, NO_LIMIT, reachesThreshold } from '../../core/limit-amounts.ts'
 import { budgetLimits, byUnit, type LimitUnit, limitUnits, rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import { type Account, type Estimate, type Hold, sum, turnOf } from '../ledger.ts'
 import { type UsageFigures, usageOfLost } from '../usage-figures.ts'
 import { seriesOfHold } from '../usage-series.ts'
 import { correct } from './rate-bucket.ts'
-import { budgetAmount, cross, hasRoom, idledOf, rateAmount, use } from './scope-moves.ts'
+import { budgetAmount, cross, hasRoom, rateAmount, use } from './scope-moves.ts'
 import { NO_COUNTERS, NOT_CHARGED, type ReservationState, type ScopeState } from './store-state.ts'
 
 /** The scopes of the organisation, of the key, then of the counters of budgets. */
@@ -15,6 +15,11 @@ export type Scopes = readonly ScopeState[]
 /** The amounts of the limits of scopes, in their order, as `amountsOf` returns them. */
 export type AllAmounts = readonly (readonly number[])[]
 
+export interface LimitedScopes {
+  readonly scopes: Scopes
+  readonly limits: AllAmounts
+}
+
 const BUDGET_UNITS: readonly LimitUnit[] = limitUnits.filter((unit) => budgetLimits.some((one) => one.unit === unit))
 
 /** A live reservation in the current windows of its scopes. */
@@ -22,17 +27,17 @@ export function newReservation(
   account: Account,
   hold: Hold,
   held: UnitAmounts,
-  scopes: Scopes,
-  now: number,
+  state: LimitedScopes,
+  admittedMs: number,
   dueMs: number,
-  amounts: AllAmounts,
 ): ReservationState {
+  const { scopes } = state
   return {
     id: hold.id,
     organization: account.organization,
     state: 'live',
     dueMs,
-    admittedMs: now,
+    admittedMs,
     key: account.key,
     series: seriesOfHold(hold),
     inputTokens: hold.estimate.inputTokens,
@@ -44,7 +49,7 @@ export function newReservation(
     turn: turnOf(hold),
     counters: scopes.length === 2 ? NO_COUNTERS : scopes.slice(2).map(({ key }) => key),
     windows: scopes.map(({ windows }) => windows),
-    idled: idledOf(scopes, amounts),
+    idled: idledOf(state),
     isChanged: false,
     isStored: false,
     place: -1,
@@ -54,24 +59,35 @@ export function newReservation(
   }
 }
 
+/** The `idled` counts of scopes, for later corrections. */
+function idledOf({ scopes, limits }: LimitedScopes): readonly number[] {
+  const counts: number[] = []
+  for (let s = 0; s < scopes.length; s++) {
+    for (let i = 0; i < rateLimits.length; i++) {
+      const isLimited = rateAmount(at(limits, s), i) !== NO_LIMIT
+      counts.push((isLimited ? at(scopes, s).rates[i]?.idled : undefined) ?? NOT_CHARGED)
+    }
+  }
+  return counts
+}
+
 /** A reservation as another one of its id, in the lists and orders that it is in. */
 export function replaced(reservation: ReservationState, by: ReservationState): ReservationState {
   const { isChanged, isStored, place, sameSlot, before, after } = reservation
   return Object.assign(reservation, by, { isChanged, isStored, place, sameSlot, before, after })
 }
 
-/** Charges the limits of both scopes with what a new reservation holds. */
-export function begin(reservation: ReservationState, scopes: Scopes, amounts: AllAmounts): void {
-  for (const unit of limitUnits) useAll(scopes, amounts, unit, reservation.held[unit])
-  for (const unit of BUDGET_UNITS) {
-    move(reservation, scopes, unit, posted(reservation, unit), unposted(reservation, unit), amounts)
-  }
-  for (let i = 0; i < scopes.length; i++) at(scopes, i).live += 1
+/** Charges the limits of all scopes with what a new reservation holds. */
+export function begin(reservation: ReservationState, state: LimitedScopes): void {
+  for (const unit of limitUnits) useAll(state, unit, reservation.held[unit])
+  for (const unit of BUDGET_UNITS)
+    move(reservation, state, unit, posted(reservation, unit), unposted(reservation, unit))
+  for (let i = 0; i < state.scopes.length; i++) at(state.scopes, i).live += 1
 }
 
 /** Charges the rates of a unit in all scopes. */
-function useAll(scopes: Scopes, amounts: AllAmounts, unit: LimitUnit, taken: number): void {
-  for (let i = 0; i < scopes.length; i++) use(at(scopes, i), at(amounts, i), unit, taken)
+function useAll({ scopes, limits }: LimitedScopes, unit: LimitUnit, taken: number): void {
+  for (let i = 0; i < scopes.length; i++) use(at(scopes, i), at(limits, i), unit, taken)
 }
 
 /**
@@ -80,11 +96,10 @@ function useAll(scopes: Scopes, amounts: AllAmounts, unit: LimitUnit, taken: num
  */
 export function move(
   reservation: Pick<ReservationState, 'windows'>,
-  scopes: Scopes,
+  { scopes, limits }: LimitedScopes,
   unit: LimitUnit,
   spent: number,
   held: number,
-  amounts: AllAmounts,
 ): void {
   if (spent === 0 && held === 0) return
   for (let i = 0; i < scopes.length; i++) {
@@ -96,7 +111,7 @@ export function move(
       const before = budget.spent
       budget.spent = sum(before, spent)
       budget.held += held
-      if (spent > 0 && reachesThreshold(at(amounts, i), j, before, budget.spent)) cross(scope, at(amounts, i), j)
+      if (spent > 0 && reachesThreshold(at(limits, i), j, before, budget.spent)) cross(scope, at(limits, i), j)
     }
   }
 }
@@ -129,59 +144,47 @@ export function chargedMicroUsd(reservation: ReservationState): number {
   return charged(reservation, 'micro_usd')
 }
 
-/** Releases what is held, and corrects what is spent to what was used. */
-export function free(reservation: ReservationState, scopes: Scopes, used: UnitAmounts, amounts: AllAmounts): void {
+/** Releases what is held, and corrects what is spent, and what the rates were charged, to what was used. */
+export function free(reservation: ReservationState, state: LimitedScopes, used: UnitAmounts, now: number): void {
+  freeBudgets(reservation, state, used)
+  correctRates(reservation, state, used, now)
+}
+
+function freeBudgets(reservation: ReservationState, state: LimitedScopes, used: UnitAmounts): void {
   const isLive = reservation.state === 'live'
   for (const unit of BUDGET_UNITS) {
     const held = isLive ? -unposted(reservation, unit) : 0
-    move(reservation, scopes, unit, used[unit] - charged(reservation, unit), held, amounts)
+    move(reservation, state, unit, used[unit] - charged(reservation, unit), held)
   }
   if (!isLive) return
-  for (let i = 0; i < scopes.length; i++) at(scopes, i).live -= 1
+  for (let i = 0; i < state.scopes.length; i++) at(state.scopes, i).live -= 1
 }
 
 /** The amounts of limits that are not known: every rise of the spend is recorded. */
 export const UNKNOWN_AMOUNTS = amountsOf({}, 'unknown')
 
-/** The same for a reservation whose lease has expired. Its account, with the limits, is not known. */
+/** The same for a reservation whose lease has expired: rates stay. Its account, with the limits, is not known. */
 export function freeLost(reservation: ReservationState, scopes: Scopes): void {
-  free(
-    reservation,
-    scopes,
-    byUnit((unit) => lostAmount(reservation, unit)),
-    scopes.map(() => UNKNOWN_AMOUNTS),
-  )
+  const used = byUnit((unit) => lostAmount(reservation, unit))
+  freeBudgets(reservation, { scopes, limits: scopes.map(() => UNKNOWN_AMOUNTS) }, used)
 }
 
 /**
  * Records progress, and raises the held money and tokens to `wanted` if the limits have room. False if a budget has no
  * room. If only a token rate has no room, the result is true, but the additional tokens are not held.
  */
-export function grow(
-  reservation: ReservationState,
-  scopes: Scopes,
-  amounts: AllAmounts,
-  soFar: Estimate,
-  wanted: Estimate,
-): boolean {
-  const postedBefore = { tokens: posted(reservation, 'tokens'), micro_usd: reservation.postedMicroUsd }
+export function grow(reservation: ReservationState, state: LimitedScopes, soFar: Estimate, wanted: Estimate): boolean {
+  const [tokensBefore, moneyBefore] = [posted(reservation, 'tokens'), reservation.postedMicroUsd]
   reservation.postedMicroUsd = Math.max(reservation.postedMicroUsd, soFar.costMicroUsd)
   reservation.postedInput = Math.max(reservation.postedInput, soFar.inputTokens)
   reservation.postedOutput = Math.max(reservation.postedOutput, soFar.outputTokens)
   const { held } = reservation
-  const growth = { reservation, scopes, amounts }
-  const money = growUnit(growth, 'micro_usd', held.micro_usd, wanted.costMicroUsd, postedBefore.micro_usd)
+  const money = growUnit(reservation, state, 'micro_usd', held.micro_usd, wanted.costMicroUsd, moneyBefore)
   // Tokens that were used are charged even if the rates have no room for them.
   const taken = Math.max(held.tokens, posted(reservation, 'tokens'))
   const wantedTokens = sum(wanted.inputTokens, wanted.outputTokens)
-  const tokens = growUnit(growth, 'tokens', taken, wantedTokens, postedBefore.tokens)
+  const tokens = growUnit(reservation, state, 'tokens', taken, wantedTokens, tokensBefore)
   return money === 'fits' && tokens !== 'no budget'
-}
-
-interface Growth {
-  readonly reservation: ReservationState
-  readonly scopes: Scopes
-  readonly amounts: AllAmounts
 }
 
 /**
@@ -189,7 +192,8 @@ interface Growth {
  * before the progress that the reservation has now.
  */
 function growUnit(
-  { reservation, scopes, amounts }: Growth,
+  reservation: ReservationState,
+  state: LimitedScopes,
   unit: LimitUnit,
   taken: number,
   wanted: number,
@@ -202,22 +206,21 @@ function growUnit(
   const unpostedBefore = Math.max(0, held - before)
   const more = spent + Math.max(0, grown - progress) - unpostedBefore
   let outcome: 'fits' | 'no budget' | 'no rate' = 'fits'
-  if (grown !== taken && !fitsBudgets(reservation, scopes, amounts, unit, more)) outcome = 'no budget'
-  else if (grown !== taken && !fitsRates(scopes, amounts, unit, grown - held)) outcome = 'no rate'
+  if (grown !== taken && !fitsBudgets(reservation, state, unit, more)) outcome = 'no budget'
+  else if (grown !== taken && !fitsRates(state, unit, grown - held)) outcome = 'no rate'
   const now = outcome === 'fits' ? grown : taken
   if (now !== held) {
     reservation.held = { ...reservation.held, [unit]: now }
-    useAll(scopes, amounts, unit, now - held)
+    useAll(state, unit, now - held)
   }
-  move(reservation, scopes, unit, spent, unposted(reservation, unit) - unpostedBefore, amounts)
+  move(reservation, state, unit, spent, unposted(reservation, unit) - unpostedBefore)
   return outcome
 }
 
 /** Whether every budget of the unit whose window is still the reservation's has room. */
 function fitsBudgets(
   { windows }: ReservationState,
-  scopes: Scopes,
-  amounts: AllAmounts,
+  { scopes, limits }: LimitedScopes,
   unit: LimitUnit,
   more: number,
 ): boolean {
@@ -226,26 +229,25 @@ function fitsBudgets(
       ({ spent, held }, j) =>
         budgetLimits[j]?.unit !== unit ||
         scope.windows[j] !== windows[i]?.[j] ||
-        hasRoom(budgetAmount(at(amounts, i), j), spent, held, more),
+        hasRoom(budgetAmount(at(limits, i), j), spent, held, more),
     ),
   )
 }
 
 /** Whether every rate limit of the unit has room. */
-function fitsRates(scopes: Scopes, amounts: AllAmounts, unit: LimitUnit, more: number): boolean {
+function fitsRates({ scopes, limits }: LimitedScopes, unit: LimitUnit, more: number): boolean {
   return scopes.every((scope, i) =>
     scope.rates.every(({ used }, j) => {
-      const perMinute = rateAmount(at(amounts, i), j)
+      const perMinute = rateAmount(at(limits, i), j)
       return rateLimits[j]?.unit !== unit || perMinute < 0 || used + more <= perMinute
     }),
   )
 }
 
 /** Corrects the charges to the rates to the actual use. */
-export function correctRates(
+function correctRates(
   reservation: ReservationState,
-  scopes: Scopes,
-  amounts: AllAmounts,
+  { scopes, limits }: LimitedScopes,
   used: UnitAmounts,
   now: number,
 ): void {
@@ -257,7 +259,7 @@ export function correctRates(
     for (let i = 0; i < scopes.length; i++) {
       const bucket = at(scopes, i).rates[j]
       const idled = reservation.idled[i * rateLimits.length + j] ?? NOT_CHARGED
-      if (bucket !== undefined) correct(bucket, rateAmount(at(amounts, i), j), { amount, ageMs, idled }, used[unit])
+      if (bucket !== undefined) correct(bucket, rateAmount(at(limits, i), j), { amount, ageMs, idled }, used[unit])
     }
   }
 }

@@ -15,7 +15,7 @@ import {
 import { isRefusedForSpend, refusedAfter } from '../refusal-mark.ts'
 import { budgetWindows, type ZonedWindows } from '../window.ts'
 import { drain, take } from './rate-bucket.ts'
-import { AMOUNT_MAX, type BudgetCrossing, NOT_CHARGED, type ScopeState } from './store-state.ts'
+import { AMOUNT_MAX, type BudgetCrossing, type ScopeState } from './store-state.ts'
 
 /** The index of a limit in `amounts`. */
 const positionOf = (limit: Limit) => limitTable.indexOf(limit)
@@ -166,18 +166,4 @@ export function use(scope: ScopeState, amounts: readonly number[], unit: string,
     const bucket = scope.rates[i]
     if (bucket !== undefined && rateLimits[i]?.unit === unit) take(bucket, rateAmount(amounts, i), taken)
   }
-}
-
-/** The `idled` counts of scopes, which a reservation keeps for later corrections. */
-export function idledOf(scopes: readonly ScopeState[], amounts: readonly (readonly number[])[]): readonly number[] {
-  const counts: number[] = []
-  for (let s = 0; s < scopes.length; s++) {
-    const scope = scopes[s]
-    for (let i = 0; scope !== undefined && i < rateLimits.length; i++) counts.push(idled(scope, amounts[s] ?? [], i))
-  }
-  return counts
-}
-
-function idled(scope: ScopeState, amounts: readonly number[], rate: number): number {
-  return rateAmount(amounts, rate) === NO_LIMIT ? NOT_CHARGED : (scope.rates[rate]?.idled ?? NOT_CHARGED)
 }

@@ -4,7 +4,7 @@
  * takes back reservations that only their callers remember.
  */
 
-import { byUnit, limitUnits, rateLimits } from '../../../core/limits.ts'
+import { limitUnits, rateLimits } from '../../../core/limits.ts'
 import {
   type Account,
   type Admission,
@@ -33,12 +33,21 @@ import {
 } from '../../usage-figures.ts'
 import { seriesAt, seriesOf } from '../../usage-series.ts'
 import { budgetWindows, dayOf, windowsIn } from '../../window.ts'
-import { advanceAll, countsIn } from '../account-state.ts'
-import { MemoryStore } from '../memory-store.ts'
-import { begin, correctRates, free, grow, lostUsage, move, newReservation, type Scopes } from '../reservation-moves.ts'
+import { countsIn } from '../account-state.ts'
+import { MemoryStore, NOTHING } from '../memory-store.ts'
+import {
+  begin,
+  free,
+  grow,
+  type LimitedScopes,
+  lostUsage,
+  move,
+  newReservation,
+  type Scopes,
+} from '../reservation-moves.ts'
 import { NO_COUNTERS, type ReservationState } from '../store-state.ts'
 
-const NOTHING = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
+const NO_ESTIMATE = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
 
 export class FullStore extends MemoryStore {
   /** What was charged for lost reservations that were deleted unsettled, by organisation, day and key. */
@@ -61,14 +70,10 @@ export class FullStore extends MemoryStore {
   /** Releases all that a reservation has of its counters, in which it counts no more. */
   private leaveCounters(account: Account, known: ReservationState): void {
     const now = this.clock.now()
-    const state = this.stateOf(account, now, known)
-    advanceAll(state, now)
-    const [scopes, limits] = [state.scopes.slice(2), state.limits.slice(2)]
+    const state = this.advanced(account, now, known)
     const places = 2 * rateLimits.length
     const left = { ...known, windows: known.windows.slice(2), idled: known.idled.slice(places) }
-    const nothing = byUnit(() => 0)
-    free(left, scopes, nothing, limits)
-    correctRates(left, scopes, limits, nothing, now)
+    free(left, countersOf(state), NOTHING, now)
     this.changed(state)
     const [windows, idled] = [known.windows.slice(0, 2), known.idled.slice(0, places)]
     Object.assign(known, { counters: NO_COUNTERS, windows, idled })
@@ -76,13 +81,10 @@ export class FullStore extends MemoryStore {
 
   /** Charges the counters of a request that holds nothing in them. */
   private chargeCounters({ account, admittedMs }: Admission, charge: Charge): void {
-    const now = this.clock.now()
-    const state = this.stateOf(account, now)
-    advanceAll(state, now)
-    const [scopes, limits] = [state.scopes.slice(2), state.limits.slice(2)]
+    const state = this.advanced(account, this.clock.now())
     const windows = windowsAt(state.scopes, account, admittedMs).slice(2)
-    const used = usedOf(charge, 1)
-    for (const unit of limitUnits) move({ windows }, scopes, unit, used[unit], 0, limits)
+    const [counters, used] = [countersOf(state), usedOf(charge, 1)]
+    for (const unit of limitUnits) move({ windows }, counters, unit, used[unit], 0)
     this.changed(state)
   }
 
@@ -91,27 +93,22 @@ export class FullStore extends MemoryStore {
     const now = this.clock.now()
     const known = this.find(account.organization, id)
     if (known === undefined) {
-      const hold = { id, estimate: NOTHING, floorMicroUsd: 0 }
-      const { scopes, limits } = this.stateOf(account, now)
-      this.end(newReservation(account, hold, demandOf(hold), scopes, now, now, limits), 'cancelled', now)
+      const hold = { id, estimate: NO_ESTIMATE, floorMicroUsd: 0 }
+      this.end(newReservation(account, hold, demandOf(hold), this.stateOf(account, now), now, now), 'cancelled', now)
       return 'cancelled'
     }
     if (known.state !== 'live' && known.state !== 'lost') return 'ended'
-    const state = this.stateOf(account, now, known)
-    const { scopes, limits } = state
-    advanceAll(state, now)
+    const state = this.advanced(account, now, known)
     const kind = known.state === 'lost' ? 'withdrawn' : 'cancelled'
     const series = seriesAt(known.series, known.admittedMs)
     if (known.state === 'lost') this.changes.used(known, series, minusUsage(lostUsage(known)))
     const { postedInput, postedOutput, postedMicroUsd } = known
     const progress = { inputTokens: postedInput, outputTokens: postedOutput, images: 0, costMicroUsd: postedMicroUsd }
-    const used = usedOf(progress, 0)
-    free(known, scopes, used, limits)
-    correctRates(known, scopes, limits, used, now)
+    free(known, state, usedOf(progress, 0), now)
     this.changed(state)
     this.end(known, 'cancelled', now)
-    if (known.postedMicroUsd > 0) {
-      this.changes.used(known, series, usageOfLost(known.postedInput, known.postedOutput, known.postedMicroUsd))
+    if (postedMicroUsd > 0) {
+      this.changes.used(known, series, usageOfLost(postedInput, postedOutput, postedMicroUsd))
     }
     this.changes.ended(known, kind, undefined, now)
     return 'cancelled'
@@ -128,18 +125,16 @@ export class FullStore extends MemoryStore {
     if (known !== undefined && (known.state !== 'live' || turnOf(hold) <= known.turn)) return
     const now = this.clock.now()
     const released = known && this.release(account, known, now)
-    const state = this.stateOf(account, now)
-    const { scopes, limits } = state
-    advanceAll(state, now)
+    const state = this.advanced(account, now)
     const reservation: ReservationState = {
-      ...newReservation(account, hold, demandOf(hold), scopes, admittedMs, now + this.terms.leaseMs, limits),
-      windows: windowsAt(scopes, account, admittedMs),
+      ...newReservation(account, hold, demandOf(hold), state, admittedMs, now + this.terms.leaseMs),
+      windows: windowsAt(state.scopes, account, admittedMs),
     }
-    begin(reservation, scopes, limits)
-    grow(reservation, scopes, limits, soFar, hold.estimate)
+    begin(reservation, state)
+    grow(reservation, state, soFar, hold.estimate)
     if (released !== undefined) this.changed(released.state)
     this.changed(state)
-    this.start(this.organization(account.organization), reservation, known)
+    this.start(state.organization, reservation, known)
   }
 
   protected override deletedLost(reservation: ReservationState): void {
@@ -161,20 +156,17 @@ export class FullStore extends MemoryStore {
   private charge({ account, id, admittedMs }: Admission, charge: Charge): SettleReply {
     checkEstimate(charge)
     const now = this.clock.now()
-    const state = this.stateOf(account, now)
-    const { scopes, limits } = state
-    advanceAll(state, now)
+    const state = this.advanced(account, now)
     const hold: Hold = { id, estimate: charge, floorMicroUsd: 0, model: charge.model }
-    const nothing = byUnit(() => 0)
     const reservation: ReservationState = {
-      ...newReservation(account, hold, nothing, scopes, admittedMs, now, limits),
+      ...newReservation(account, hold, NOTHING, state, admittedMs, now),
       state: 'settled',
-      windows: windowsAt(scopes, account, admittedMs),
+      windows: windowsAt(state.scopes, account, admittedMs),
     }
     const usage = usageOf(charge)
     const claimed = usage && this.claim(reservation, usage, now)
     const used = usedOf({ ...charge, costMicroUsd: charge.costMicroUsd - (claimed?.costMicroUsd ?? 0) }, 1)
-    for (const unit of limitUnits) move(reservation, scopes, unit, used[unit], 0, limits)
+    for (const unit of limitUnits) move(reservation, state, unit, used[unit], 0)
     this.changed(state)
     this.end(reservation, 'settled', now)
     this.count(reservation, charge)
@@ -184,6 +176,10 @@ export class FullStore extends MemoryStore {
     this.changes.ended(reservation, 'direct', charge, now)
     return 'settled'
   }
+}
+
+function countersOf({ scopes, limits }: LimitedScopes): LimitedScopes {
+  return { scopes: scopes.slice(2), limits: limits.slice(2) }
 }
 
 function unclaimedName({ organization, admittedMs, key }: ReservationState): string {
