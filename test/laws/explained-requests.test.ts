@@ -205,7 +205,7 @@ class History implements AsyncDisposable {
     const { ledger } = this
     await this.serving.idle()
     await until(async () =>
-      ledger instanceof EmbeddedLedger ? ledger['owned'].isWritten : ledger.health().pending === 0,
+      ledger instanceof EmbeddedLedger ? ledger.isWritten : ledger.health().pending === 0,
     )
   }
 

@@ -27,7 +27,6 @@ import { Journal } from '../../src/ledger/embedded/journal.ts'
 import { type Disk, JOURNAL_FILE, OLD_JOURNAL_FILE, realDisk } from '../../src/ledger/embedded/journal-file.ts'
 import { openLedgerDatabase } from '../../src/ledger/embedded/ledger-database.ts'
 import { MemoryStore } from '../../src/ledger/embedded/memory-store.ts'
-import { OwnedStore } from '../../src/ledger/embedded/owned-store.ts'
 import {
   EmbeddedAccountUsageReader,
   EmbeddedAuditLog,
@@ -287,7 +286,7 @@ class World {
     expect([where, before.usage]).toEqual([where, before.cost])
     if (this.random.oneIn(3)) killedStart(folder)
     const now = () => this.time.now
-    await EmbeddedLedger.open(folder, { now }).close()
+    await EmbeddedLedger.open(folder, { clock: { now } }).close()
     const { books, rows, cost, usage, requests, scope, crossings } = await read(folder)
     expect([where, rows, requests]).toEqual([where, books.size, books.size])
     expect([where, scope.spent, usage]).toEqual([where, cost, cost])
@@ -305,15 +304,15 @@ class World {
   /** Callers that were frozen meanwhile settle what was lost: each costs what they say, not what it had cost. */
   private async settleLate(folder: string, books: Books, where: string): Promise<void> {
     const clock = { now: () => this.time.now }
-    const owned = OwnedStore.open(folder, { clock, isTakeover: true })
+    const ledger = EmbeddedLedger.open(folder, { clock, isTakeover: true })
     let expected = 0
     for (const [id, [kind, cost]] of books) {
       expected += kind === 'lost' ? LATE : cost
       const charge = { ...noCharge('completed'), ...held, costMicroUsd: LATE, model: 'm' }
-      const reply = owned.store.settle({ id, account, admittedMs: 0 }, charge)
+      const reply = ledger.store.settle({ id, account, admittedMs: 0 }, charge)
       expect([where, id, reply]).toEqual([where, id, kind === 'lost' ? 'settled' : 'unknown'])
     }
-    owned.close()
+    await ledger.close()
     const { cost, usage, scope } = await read(folder)
     expect([where, cost, usage, scope.spent]).toEqual([where, expected, expected, expected])
   }

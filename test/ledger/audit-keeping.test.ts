@@ -39,7 +39,7 @@ test('the embedded ledger deletes requests that are too old, and no usage', asyn
   const directory = directoryOf()
   const account = accountOf()
   const clock = { ms: START_MS, now: () => clock.ms }
-  const ledger = EmbeddedLedger.open(directory, clock, 7 * DAY_MS)
+  const ledger = EmbeddedLedger.open(directory, { clock, keepMs: 7 * DAY_MS })
   for (let day = 0; day < 20; day++) {
     clock.ms = START_MS + day * DAY_MS
     await ledger.settle(await ledger.reserve(account, holdOf(10)), chargeOf(3))

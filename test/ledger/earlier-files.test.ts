@@ -100,7 +100,7 @@ test('the file of an embedded ledger is read and continued', async () => {
     const { total, day } = (await new EmbeddedAccountUsageReader(at).read(account)).organization
     return { spent: total.spent, held: total.held, day: day.spent > 0 }
   }
-  const ledger = EmbeddedLedger.open(at, undefined, KEEP_MS)
+  const ledger = EmbeddedLedger.open(at, { keepMs: KEEP_MS })
   // The live reservation had posted 80 of 400.
   await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(7))
   await ledger.close()
@@ -123,7 +123,7 @@ test('the journal of a gateway that was killed is read and continued', async () 
   ]
   const before = await readAll(new EmbeddedAuditLog(at), new EmbeddedUsageLog(at))
   expect(before.audit).toMatchObject(rows)
-  const ledger = EmbeddedLedger.open(at, undefined, KEEP_MS)
+  const ledger = EmbeddedLedger.open(at, { keepMs: KEEP_MS })
   await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(7))
   await ledger.close()
   // The live reservation had posted 80 of 400; the gateway that held it is gone for longer than its lease.
@@ -153,7 +153,7 @@ test('a file to which a later version added columns is read and written as befor
   file.close()
   const { embedded } = await expected()
   expect(await readAll(new EmbeddedAuditLog(at), new EmbeddedUsageLog(at))).toMatchObject(embedded)
-  const ledger = EmbeddedLedger.open(at, undefined, KEEP_MS)
+  const ledger = EmbeddedLedger.open(at, { keepMs: KEEP_MS })
   await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(7))
   await ledger.close()
   const { audit } = await readAll(new EmbeddedAuditLog(at), new EmbeddedUsageLog(at))

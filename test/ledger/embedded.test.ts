@@ -11,7 +11,6 @@ import { lockDirectory } from '../../src/ledger/embedded/directory-lock.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { JOURNAL_FILE, OLD_JOURNAL_FILE } from '../../src/ledger/embedded/journal-file.ts'
 import { SteadyClock } from '../../src/ledger/embedded/monotonic-clock.ts'
-import { OwnedStore } from '../../src/ledger/embedded/owned-store.ts'
 import {
   EmbeddedAccountUsageReader,
   EmbeddedAuditLog,
@@ -123,7 +122,7 @@ test('a backup made while it runs is whole: the journal first, then SQLite', asy
 test('a request lost while the process was suspended, then settled, is listed once, as settled late', async () => {
   const at = directory()
   const time = { now: Date.now() }
-  const ledger = EmbeddedLedger.open(at, { now: () => time.now })
+  const ledger = EmbeddedLedger.open(at, { clock: { now: () => time.now } })
   const caught = await ledger.reserve(account, holdOf(100))
   const left = await ledger.reserve(account, holdOf(100))
   time.now += 40_000
@@ -337,9 +336,9 @@ describe('a system time that steps under a running ledger', () => {
     )
     const steps: number[] = []
     const options = { clock, stepped: (ms: number) => steps.push(ms) }
-    const owned = OwnedStore.open(directory(), options)
+    const ledger = EmbeddedLedger.open(directory(), options)
     return {
-      owned,
+      ledger,
       steps,
       step: (ms: number) => {
         time.wall += ms
@@ -349,7 +348,7 @@ describe('a system time that steps under a running ledger', () => {
         for (let i = 0; i < seconds; i += 5) {
           time.steady += 5000
           time.wall += 5000
-          owned.tend()
+          ledger.tend()
         }
       },
     }
@@ -360,8 +359,8 @@ describe('a system time that steps under a running ledger', () => {
   test.each([10, 3 * 60, 40 * 24 * 60, -10, -3 * 60, -40 * 24 * 60])(
     'by %d minutes: leases last as long',
     (minutes) => {
-      const { owned, steps, step, pass } = stage()
-      const { store } = owned
+      const { ledger, steps, step, pass } = stage()
+      const { store } = ledger
       const live = holdOf(10)
       const left = holdOf(10)
       store.reserve(account, live)
@@ -377,24 +376,24 @@ describe('a system time that steps under a running ledger', () => {
       expect(store.figures(account).organization.live).toBe(1)
       expect(store.settle({ account, id: live.id, admittedMs: 0 }, chargeOf(5))).toBe('settled')
       expect(store.settle({ account, id: left.id, admittedMs: 0 }, chargeOf(5))).toBe('settled')
-      owned.close()
+      ledger.closeNow()
     },
   )
 
   test.each([3, -3])('by %d hours: a minute of a rate limit stays a minute', (hours) => {
-    const { owned, step, pass } = stage()
-    expect(owned.store.reserve(limited, holdOf(1)).outcome).toBe('granted')
+    const { ledger, step, pass } = stage()
+    expect(ledger.store.reserve(limited, holdOf(1)).outcome).toBe('granted')
     step(hours * HOUR_MS)
     pass(20)
-    expect(owned.store.reserve(limited, holdOf(1))).toMatchObject({ outcome: 'refused' })
+    expect(ledger.store.reserve(limited, holdOf(1))).toMatchObject({ outcome: 'refused' })
     pass(45)
-    expect(owned.store.reserve(limited, holdOf(1)).outcome).toBe('granted')
-    owned.close()
+    expect(ledger.store.reserve(limited, holdOf(1)).outcome).toBe('granted')
+    ledger.closeNow()
   })
 
   test('by a day: the next day of a budget begins, and a day back is reported and counts on', () => {
-    const { owned, step, pass } = stage()
-    const { store } = owned
+    const { ledger, step, pass } = stage()
+    const { store } = ledger
     const account = accountOf(spendLimits({ day: 1000 }), {}, 'acme')
     const spend = () => {
       const hold = holdOf(1000)
@@ -405,15 +404,15 @@ describe('a system time that steps under a running ledger', () => {
     expect([spend(), spend()]).toEqual(['granted', 'refused'])
     step(24 * HOUR_MS)
     pass(15)
-    expect([spend(), spend(), owned.health().complaint]).toEqual(['granted', 'refused', undefined])
+    expect([spend(), spend(), ledger.health().complaint]).toEqual(['granted', 'refused', undefined])
     step(-24 * HOUR_MS)
     pass(15)
-    expect(owned.health().complaint).toContain('a day or month of its budgets began too early')
+    expect(ledger.health().complaint).toContain('a day or month of its budgets began too early')
     expect(spend()).toBe('refused')
     step(24 * HOUR_MS)
     pass(15)
-    expect([owned.health().complaint, spend()]).toEqual([undefined, 'refused'])
-    owned.close()
+    expect([ledger.health().complaint, spend()]).toEqual([undefined, 'refused'])
+    ledger.closeNow()
   })
 })
 

@@ -69,7 +69,7 @@ describe('spend that reached a threshold', () => {
 
   test('is seen by a reader across a start, in the day that was charged, and dropped a day later', async () => {
     const at = folder()
-    const first = EmbeddedLedger.open(at, clock)
+    const first = EmbeddedLedger.open(at, { clock })
     first.settle(first.reserve(limited, holdOf(100)), chargeOf(60))
     await until(async () => (await read(at)).length > 0)
     const named = { key: undefined, budget: 'day', isRefusal: false } as const
@@ -77,13 +77,13 @@ describe('spend that reached a threshold', () => {
     expect(await read(at)).toEqual([{ organization: 'acme', ...today }])
     await first.close()
     nowMs += 86_400_000
-    const next = EmbeddedLedger.open(at, clock)
+    const next = EmbeddedLedger.open(at, { clock })
     next.settle(next.reserve(limited, holdOf(100)), chargeOf(100))
     await next.close()
     const tomorrow = { ...today, window: 20_779, spentMicroUsd: 100 }
     expect(await read(at)).toEqual([today, tomorrow].map((one) => ({ organization: 'acme', ...one })))
     nowMs += 60_000
-    await EmbeddedLedger.open(at, clock).close()
+    await EmbeddedLedger.open(at, { clock }).close()
     expect(await read(at)).toEqual([{ organization: 'acme', ...tomorrow }])
   })
 })

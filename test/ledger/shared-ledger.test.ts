@@ -207,8 +207,10 @@ test('a settlement that is sent again counts once: its owner knows the call, and
   /** Sends the settlement over a connection of its own. Resolves when the owner reports that it is in the journal. */
   const settleOnce = async (isFirst: boolean) => {
     const written = Promise.withResolvers<void>()
-    const settle = (link: OwnerLink, admittedMs: number) =>
-      link.settle(2, account, hold.id, admittedMs, chargeOf(70), true)
+    const settle = (link: OwnerLink, admittedMs: number) => {
+      link.calls.settle(2, link.numberOf(account), hold.id, admittedMs, chargeOf(70), true)
+      link.frames.flush()
+    }
     const link = await OwnerLink.connect(`${owner.place}/ledger.sock`, 'one worker', {
       closed: () => {},
       messages: {
@@ -217,8 +219,9 @@ test('a settlement that is sent again counts once: its owner knows the call, and
         written: () => written.resolve(),
       },
     })
-    if (isFirst) link.reserve(1, account, hold)
+    if (isFirst) link.calls.reserve(1, link.numberOf(account), hold)
     else settle(link, Date.now())
+    link.frames.flush()
     await written.promise
     link.close()
   }

@@ -99,7 +99,7 @@ test('in the embedded ledger, while no gateway has it open', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   const place: LedgerPlace = { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir }
   const serve = async (cost: number, ms: number) => {
-    const ledger = EmbeddedLedger.open(dataDir, { now: () => ms })
+    const ledger = EmbeddedLedger.open(dataDir, { clock: { now: () => ms } })
     await ledger.settle(await ledger.reserve(account, holdOf(cost)), chargeOf(cost))
     await ledger.close()
   }

@@ -65,7 +65,7 @@ function isServed({ isFailed, isLimited }: PastRequest): boolean {
 /** Settles the requests in the ledger of the configuration and writes the charts. No gateway may run there. */
 export async function leavePast(config: Config, requests: readonly PastRequest[], nowMs: number): Promise<void> {
   const clock = { ms: nowMs - HOUR_MS, now: () => clock.ms }
-  const ledger = EmbeddedLedger.open(config.dataDir, clock)
+  const ledger = EmbeddedLedger.open(config.dataDir, { clock })
   const catalog = Catalog.from(config)
   const keys = new Map(catalog.credentials.map(({ key }) => [`${key.organization.id} ${key.id}`, key]))
   requests.forEach((request, at) => {

@@ -76,7 +76,7 @@ export interface WholeGroup extends Pick<Group<Row>, 'number' | 'synced'> {
   read(): Group<Row>
 }
 
-/** What a file of the journal has. */
+/** What a file of the journal has, or all of them. */
 export interface Lines {
   readonly groups: readonly WholeGroup[]
   /** Groups that cannot be read because the first line is damaged. */

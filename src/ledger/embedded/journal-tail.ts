@@ -11,21 +11,14 @@ import { LedgerFileError } from '../../sqlite/database.ts'
 import { figuresOf, type UsageFigures } from '../usage-figures.ts'
 import type { UsagePlace } from '../usage-log.ts'
 import { JOURNAL_FILE, OLD_JOURNAL_FILE } from './journal-file.ts'
-import { type Group, type Lines, readLines, type WholeGroup } from './journal-format.ts'
+import { type Group, type Lines, readLines } from './journal-format.ts'
 import type { Row } from './state-tables.ts'
-
-/** The files of a journal as they were read. */
-interface JournalRead {
-  readonly groups: readonly WholeGroup[]
-  readonly unreadable: Lines['unreadable']
-  readonly badBytes: number
-}
 
 /**
  * Reads the files. The current one comes first: if it becomes the old one meanwhile, it is read twice, and nothing is
  * missed. Read SQLite after it: SQLite has what was removed from the journal.
  */
-export function readJournal(directory: string): JournalRead {
+export function readJournal(directory: string): Lines {
   const files = [JOURNAL_FILE, OLD_JOURNAL_FILE].map((name) => {
     const path = join(directory, name)
     const bytes = bytesOf(path)
@@ -59,7 +52,7 @@ interface Tail {
  * The groups that follow `applied`. A group that is missing ends them: with the power, writes that were not flushed yet
  * are lost, in any order. Throws `LedgerFileError` if one is missing that had been flushed.
  */
-export function tailOf({ groups, unreadable, badBytes }: JournalRead, applied: number, directory: string): Tail {
+export function tailOf({ groups, unreadable, badBytes }: Lines, applied: number, directory: string): Tail {
   const byNumber = new Map(groups.filter(({ number }) => number > applied).map((group) => [group.number, group]))
   const tail: Group<Row>[] = []
   for (let next = byNumber.get(applied + 1); next !== undefined; next = byNumber.get(next.number + 1))

@@ -5,25 +5,22 @@
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { amountsOf } from '../../core/limit-amounts.ts'
-import type { Limits } from '../../core/limits.ts'
 import { requestTimeMs } from '../../core/request-id.ts'
 import { openReadOnly } from '../../sqlite/database.ts'
 import { type AuditRow, rowOfValues } from '../audit-columns.ts'
 import { type AuditLog, type AuditQuery, endsOf } from '../audit-log.ts'
-import { type Account, counterName, type Hold } from '../ledger.ts'
+import type { Account, Hold } from '../ledger.ts'
 import type { AccountUsageReader } from '../remaining.ts'
 import { readUsage } from '../request-table.ts'
 import { UsageSums } from '../request-writer.ts'
 import type { AccountUsage, ReserveReply } from '../reservation-store.ts'
 import { isAnyUsage } from '../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
-import { windowsIn } from '../window.ts'
+import { termsOf } from './account-state.ts'
 import { before, type Commit, lastCommit, type RowPage, readCorrected, readPage } from './audit-pages.ts'
 import type { Group } from './journal-format.ts'
 import { idOfRow, readJournal, tailOf, usageOfRow } from './journal-tail.ts'
 import { MemoryStore } from './memory-store.ts'
-import { advance, advanceCounter } from './scope-moves.ts'
 import {
   LEDGER_FILE,
   LEDGER_SCHEMA,
@@ -36,16 +33,7 @@ import {
   scopeOf,
   type Value,
 } from './state-tables.ts'
-import type { Changes } from './store-state.ts'
-import {
-  counterUsageOf,
-  figuresOf,
-  HAS_ENDED,
-  newCounter,
-  newScope,
-  type ReservationState,
-  type ScopeState,
-} from './store-state.ts'
+import { type Changes, HAS_ENDED, type ReservationState, type ScopeState } from './store-state.ts'
 
 /**
  * Opens the files for each query: they do not exist before the first request, and the gateway can checkpoint its
@@ -200,16 +188,16 @@ export class EmbeddedAccountUsageReader extends SqliteReader implements AccountU
   }
 
   async read(account: Account): Promise<AccountUsage> {
-    const found = this.from((database, tail) => this.usageOf(account, storedScopes(database, tail)))
-    return found ?? this.usageOf(account, () => undefined)
+    const found = this.from((database, tail) => this.storeFor(account, storedScopes(database, tail)))
+    return (found ?? this.storeFor(account)).figures(account)
   }
 
   async readAll(accounts: readonly Account[]): Promise<readonly AccountUsage[]> {
-    const found = this.from((database, tail) => {
+    const stores = this.from((database, tail) => {
       const stored = storedScopes(database, tail)
-      return accounts.map((account) => this.usageOf(account, stored))
+      return accounts.map((account) => this.storeFor(account, stored))
     })
-    return found ?? accounts.map((account) => this.usageOf(account, () => undefined))
+    return accounts.map((account, i) => (stores?.[i] ?? this.storeFor(account)).figures(account))
   }
 
   /** Of files all are read at once, whichever are asked for. */
@@ -237,16 +225,13 @@ export class EmbeddedAccountUsageReader extends SqliteReader implements AccountU
     return organizations.map((organization) => Array.from(found?.get(organization) ?? [], (key) => key.slice(1)))
   }
 
-  /** The gateway's own store decides, made for one request of the state in the files. */
   async preview(account: Account, hold: Hold): Promise<ReserveReply> {
-    const store = new MemoryStore({ now: this.now }, NO_CHANGES)
-    const { organization, key } = account
-    this.from((database, tail) => {
-      const stored = storedScopes(database, tail)
-      const counters = (account.budgets ?? []).map((budget) => `b${counterName(budget)}`)
-      const scopes = ['', `k${key}`, ...counters].flatMap((name) => stored(organization, name) ?? [])
-      store.restore(scopes, liveOfOrganization(database, tail, organization))
+    const { organization } = account
+    const found = this.from((database, tail) => {
+      const live = liveOfOrganization(database, tail, organization)
+      return this.storeFor(account, storedScopes(database, tail), live)
     })
+    const store = found ?? this.storeFor(account)
     if (account.budgets?.some(({ isBounded }) => isBounded) === true) {
       const [all = []] = await this.counters([organization], 'all')
       store.setCounterCount(organization, all.length)
@@ -256,24 +241,19 @@ export class EmbeddedAccountUsageReader extends SqliteReader implements AccountU
 
   async warning(): Promise<undefined> {}
 
-  private usageOf(account: Account, stored: StoredScopes): AccountUsage {
-    const { organization, organizationLimits, key, keyLimits, budgets, timeZone = 'UTC' } = account
-    const now = this.now()
-    const usage = (name: string, limits: Limits) => {
-      const scope = stored(organization, name) ?? newScope(organization, name, now)
-      advance(scope, amountsOf(limits), now)
-      return figuresOf(scope)
-    }
-    const both = { organization: usage('', organizationLimits), key: usage(`k${key}`, keyLimits) }
-    if (budgets === undefined) return both
-    const zoned = windowsIn(timeZone, now)
-    const counters = budgets.map((budget) => {
-      const name = `b${counterName(budget)}`
-      const scope = stored(organization, name) ?? newCounter(organization, name, now, zoned)
-      advanceCounter(scope, amountsOf(budget.limits), now, zoned)
-      return counterUsageOf(scope)
-    })
-    return { ...both, budgets: counters }
+  /** The gateway's own store with the state of an account, whose figures and decisions are then the gateway's. */
+  private storeFor(
+    account: Account,
+    stored: StoredScopes = () => undefined,
+    live: readonly ReservationState[] = [],
+  ): MemoryStore {
+    const store = new MemoryStore({ now: this.now }, NO_CHANGES)
+    const names = ['', `k${account.key}`, ...termsOf(account).scopeNames]
+    store.restore(
+      names.flatMap((name) => stored(account.organization, name) ?? []),
+      live,
+    )
+    return store
   }
 }
 

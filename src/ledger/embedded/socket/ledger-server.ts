@@ -8,10 +8,8 @@ import { join } from 'node:path'
 import type { Socket } from 'bun'
 import { messageOf } from '../../../core/error-message.ts'
 import { hasCode } from '../../../core/system-error.ts'
-import type { Account, Charge, Estimate, Hold, Ledger } from '../../ledger.ts'
-import { EmbeddedLedger } from '../embedded-ledger.ts'
-import type { Clock } from '../monotonic-clock.ts'
-import { OwnedStore } from '../owned-store.ts'
+import type { Account, Charge, Estimate, Hold } from '../../ledger.ts'
+import { EmbeddedLedger, type EmbeddedLedgerOptions } from '../embedded-ledger.ts'
 import { FrameError, FrameReader } from './frame-reader.ts'
 import { FrameWriter } from './frame-writer.ts'
 import { ACCOUNTS_MAX, AnswerWriter, PROTOCOL, readCall, type ToOwner } from './owner-messages.ts'
@@ -27,39 +25,21 @@ interface Worker {
   endedSeq: number
 }
 
-interface LedgerServerOptions {
-  readonly keepMs?: number | undefined
-  /** True if workers of an earlier owner may still run. */
-  readonly isTakeover?: boolean | undefined
-  readonly clock?: Clock
-  /** As in `OwnedStore`. */
-  readonly stepped?: (stepMs: number) => void
-}
-
 export class LedgerServer {
-  private readonly owned: OwnedStore
+  /** For calls of this process, which need no socket. Closed with the server. */
+  readonly ledger: EmbeddedLedger
   private readonly connections = new Set<Connection>()
   /** By their names; the one that was connected or closed last is the last. */
   private readonly workers = new Map<string, Worker>()
   private readonly listener
 
-  /** For calls of this process, which need no socket. Closed with the server. */
-  readonly ledger: Ledger
-
   /** Opens the ledger of a directory and accepts workers. Throws `LedgerFileError`, or `Error` for the socket. */
-  constructor(directory: string, { keepMs, isTakeover, clock, stepped }: LedgerServerOptions = {}) {
-    this.owned = OwnedStore.open(directory, {
-      clock,
-      keepMs,
-      isTakeover,
-      stepped,
-      appended: () => this.written(),
-    })
-    this.ledger = new EmbeddedLedger(this.owned)
+  constructor(directory: string, options: Omit<EmbeddedLedgerOptions, 'appended'> = {}) {
+    this.ledger = EmbeddedLedger.open(directory, { ...options, appended: () => this.written() })
     try {
       this.listener = this.listen(join(directory, LEDGER_SOCKET))
     } catch (error) {
-      this.owned.close()
+      this.ledger.closeNow()
       throw error
     }
   }
@@ -73,7 +53,7 @@ export class LedgerServer {
   close(): void {
     this.listener.stop()
     try {
-      this.owned.close()
+      this.ledger.closeNow()
     } finally {
       this.listener.stop(true)
     }
@@ -92,7 +72,7 @@ export class LedgerServer {
         unix: path,
         socket: {
           open: (socket) => {
-            socket.data = new Connection(socket, this.owned, this.workers)
+            socket.data = new Connection(socket, this.ledger, this.workers)
             this.connections.add(socket.data)
           },
           data: (socket, bytes) => socket.data.receive(bytes),
@@ -128,7 +108,7 @@ class Connection implements ToOwner {
 
   constructor(
     private readonly socket: Socket<Connection>,
-    private readonly owned: OwnedStore,
+    private readonly ledger: EmbeddedLedger,
     private readonly workers: Map<string, Worker>,
   ) {
     this.frames = new FrameWriter(socket)
@@ -144,7 +124,7 @@ class Connection implements ToOwner {
       this.reject()
     }
     // Calls that changed nothing are not followed by a group of the journal.
-    if (this.unwritten > 0 && this.owned.isWritten) this.written()
+    if (this.unwritten > 0 && this.ledger.isWritten) this.written()
     // All calls of a read have been carried out: nothing would be gathered by waiting for the end of the turn.
     this.frames.flush()
   }
@@ -182,15 +162,15 @@ class Connection implements ToOwner {
 
   adopt(account: number, hold: Hold, admittedMs: number, soFar: Estimate): void {
     const known = this.accountOf(account)
-    checked(() => this.owned.store.adopt(known, hold, admittedMs, soFar))
+    checked(() => this.ledger.store.adopt(known, hold, admittedMs, soFar))
   }
 
   reserve(seq: number, account: number, hold: Hold): void {
-    const { owned, answers } = this
+    const { ledger, answers } = this
     const known = this.accountOf(account)
-    if (owned.isFull()) return answers.notGranted(seq, { outcome: 'full' })
+    if (ledger.isFull()) return answers.notGranted(seq, { outcome: 'full' })
     try {
-      const reply = owned.store.reserve(known, hold)
+      const reply = ledger.store.reserve(known, hold)
       if (reply.outcome === 'granted') answers.granted(seq, reply.admittedMs, reply.rates)
       else answers.notGranted(seq, reply)
     } catch (error) {
@@ -201,7 +181,7 @@ class Connection implements ToOwner {
   extend(seq: number, account: number, id: string, soFar: Estimate, wanted: Estimate): void {
     const known = this.accountOf(account)
     try {
-      this.answers.extended(seq, this.owned.store.extend(known, id, soFar, wanted))
+      this.answers.extended(seq, this.ledger.store.extend(known, id, soFar, wanted))
     } catch (error) {
       this.failed(seq, error)
     }
@@ -210,16 +190,16 @@ class Connection implements ToOwner {
   settle(seq: number, account: number, id: string, admittedMs: number, charge: Charge, isDirect: boolean): void {
     const known = this.accountOf(account)
     if (this.isNew(seq, id))
-      checked(() => this.owned.store.settle({ account: known, id, admittedMs }, charge, { isDirect }))
+      checked(() => this.ledger.store.settle({ account: known, id, admittedMs }, charge, { isDirect }))
   }
 
   cancel(seq: number, account: number, id: string): void {
     const known = this.accountOf(account)
-    if (this.isNew(seq, id)) this.owned.store.cancel(known, id)
+    if (this.isNew(seq, id)) this.ledger.store.cancel(known, id)
   }
 
   health(seq: number): void {
-    this.answers.health(seq, this.owned.health())
+    this.answers.health(seq, this.ledger.health())
   }
 
   private readonly take = (type: number) => readCall(type, this.reader, this)
@@ -240,7 +220,7 @@ class Connection implements ToOwner {
     const { worker } = this
     if (worker === undefined) throw new FrameError('A call came before the first message.')
     this.unwritten = seq
-    const { recentlyEnded } = this.owned
+    const { recentlyEnded } = this.ledger
     if (seq <= worker.endedSeq || (recentlyEnded.size > 0 && recentlyEnded.has(id))) return false
     worker.endedSeq = seq
     return true

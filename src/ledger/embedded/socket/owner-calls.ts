@@ -41,23 +41,10 @@ export class Granted implements Reservation, ListMember {
 }
 
 /** A call that waits for its answer. */
-export interface Call {
-  readonly seq: number
-  readonly sinceMs: number
-  readonly waitMs: number
+export abstract class Call<Result = unknown> extends Later<Result> {
   /** It has been written to a connection. */
-  isSent: boolean
-  /** It has waited too long; its answer means nothing any more. */
-  isGivenUp: boolean
-  sendOn(link: OwnerLink): void
-  /** The owner cannot carry it out. */
-  failed(message: string): void
-  /** The owner is away, or does not answer. */
-  giveUp(): void
-}
-
-abstract class Asked<Result> extends Later<Result> implements Call {
   isSent = false
+  /** It has waited too long; its answer means nothing any more. */
   isGivenUp = false
   readonly sinceMs = performance.now()
   readonly waitMs: number = WAIT_MS
@@ -66,19 +53,21 @@ abstract class Asked<Result> extends Later<Result> implements Call {
     super()
   }
 
-  abstract sendOn(link: OwnerLink): void
+  abstract write(link: OwnerLink): void
 
+  /** The owner cannot carry it out. */
   failed(message: string): void {
     this.reject(new Error(`The owner of the ledger cannot carry out a call: ${message}`))
   }
 
+  /** The owner is away, or does not answer. */
   giveUp(): void {
     this.isGivenUp = true
     this.reject(unreachable())
   }
 }
 
-export class ReserveCall extends Asked<Granted> {
+export class ReserveCall extends Call<Granted> {
   constructor(
     seq: number,
     readonly account: Account,
@@ -89,8 +78,8 @@ export class ReserveCall extends Asked<Granted> {
     super(seq)
   }
 
-  sendOn(link: OwnerLink): void {
-    link.reserve(this.seq, this.account, this.hold)
+  write(link: OwnerLink): void {
+    link.calls.reserve(this.seq, link.numberOf(this.account), this.hold)
   }
 
   granted(admittedMs: number, rates: RateStatuses): Granted {
@@ -107,7 +96,7 @@ export class ReserveCall extends Asked<Granted> {
   }
 }
 
-export class ExtendCall extends Asked<boolean> {
+export class ExtendCall extends Call<boolean> {
   constructor(
     seq: number,
     private readonly reservation: Granted,
@@ -117,9 +106,9 @@ export class ExtendCall extends Asked<boolean> {
     super(seq)
   }
 
-  sendOn(link: OwnerLink): void {
+  write(link: OwnerLink): void {
     const { account, id } = this.reservation
-    link.extend(this.seq, account, id, this.soFar, this.wanted)
+    link.calls.extend(this.seq, link.numberOf(account), id, this.soFar, this.wanted)
   }
 
   extended(reply: ExtendReply): void {
@@ -136,15 +125,11 @@ export class ExtendCall extends Asked<boolean> {
   }
 }
 
-export class HealthCall extends Asked<LedgerHealth | undefined> {
+export class HealthCall extends Call<LedgerHealth | undefined> {
   override readonly waitMs = HEALTH_WAIT_MS
 
-  sendOn(link: OwnerLink): void {
-    link.health(this.seq)
-  }
-
-  answered(health: LedgerHealth): void {
-    this.resolve(health)
+  write(link: OwnerLink): void {
+    link.calls.health(this.seq)
   }
 
   override giveUp(): void {
@@ -156,7 +141,7 @@ export class HealthCall extends Asked<LedgerHealth | undefined> {
 /** A call that ends a reservation. No caller awaits its answer. */
 export interface EndingCall {
   readonly seq: number
-  sendOn(link: OwnerLink): void
+  write(link: OwnerLink): void
 }
 
 export class SettleEnding implements EndingCall {
@@ -167,9 +152,9 @@ export class SettleEnding implements EndingCall {
     private readonly isDirect: boolean,
   ) {}
 
-  sendOn(link: OwnerLink): void {
+  write(link: OwnerLink): void {
     const { account, id, admittedMs } = this.reservation
-    link.settle(this.seq, account, id, admittedMs, this.charge, this.isDirect)
+    link.calls.settle(this.seq, link.numberOf(account), id, admittedMs, this.charge, this.isDirect)
   }
 }
 
@@ -180,8 +165,8 @@ export class CancelEnding implements EndingCall {
     private readonly asked: ReserveCall,
   ) {}
 
-  sendOn(link: OwnerLink): void {
-    link.cancel(this.seq, this.asked.account, this.asked.hold.id)
+  write(link: OwnerLink): void {
+    link.calls.cancel(this.seq, link.numberOf(this.asked.account), this.asked.hold.id)
   }
 }
 

@@ -1,7 +1,7 @@
 /** One connection of a worker to the owner of the ledger. */
 
 import type { Socket } from 'bun'
-import type { Account, Charge, Estimate, Hold } from '../../ledger.ts'
+import type { Account } from '../../ledger.ts'
 import { FrameError, FrameReader } from './frame-reader.ts'
 import { FrameWriter } from './frame-writer.ts'
 import { ACCOUNTS_MAX, CallWriter, type FromOwner, PROTOCOL, readAnswer } from './owner-messages.ts'
@@ -13,9 +13,10 @@ interface LinkEvents {
 }
 
 export class OwnerLink {
+  /** What is written by `calls` is sent by `frames`. */
+  readonly frames: FrameWriter
+  readonly calls: CallWriter
   private readonly reader = new FrameReader()
-  private readonly frames: FrameWriter
-  private readonly calls: CallWriter
   private readonly messages: FromOwner
   /** The accounts by the numbers that the owner knows them by, and the last number of each. */
   private readonly accounts: Account[] = []
@@ -62,45 +63,13 @@ export class OwnerLink {
     return link
   }
 
-  adopt(account: Account, hold: Hold, admittedMs: number, soFar: Estimate): void {
-    this.calls.adopt(this.numberOf(account), hold, admittedMs, soFar)
-    this.frames.soon()
-  }
-
-  reserve(seq: number, account: Account, hold: Hold): void {
-    this.calls.reserve(seq, this.numberOf(account), hold)
-    this.frames.soon()
-  }
-
-  extend(seq: number, account: Account, id: string, soFar: Estimate, wanted: Estimate): void {
-    this.calls.extend(seq, this.numberOf(account), id, soFar, wanted)
-    this.frames.soon()
-  }
-
-  /** No caller awaits its answer: it is sent with the next message that is urgent. */
-  settle(seq: number, account: Account, id: string, admittedMs: number, charge: Charge, isDirect: boolean): void {
-    this.calls.settle(seq, this.numberOf(account), id, admittedMs, charge, isDirect)
-    this.frames.eventually()
-  }
-
-  /** The same. */
-  cancel(seq: number, account: Account, id: string): void {
-    this.calls.cancel(seq, this.numberOf(account), id)
-    this.frames.eventually()
-  }
-
-  health(seq: number): void {
-    this.calls.health(seq)
-    this.frames.soon()
-  }
-
   close(): void {
     this.frames.flush()
     this.socket.end()
   }
 
-  /** The number of an account, which the owner gets before the message that has it. */
-  private numberOf(account: Account): number {
+  /** The number of an account, which the owner gets now unless it knows it: no message may have begun. */
+  numberOf(account: Account): number {
     const known = this.numbers.get(account)
     if (known !== undefined && this.accounts[known] === account) return known
     const number = this.nextNumber

@@ -8,13 +8,23 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Later } from '../../../core/later.ts'
 import { MemberList } from '../../../core/member-list.ts'
-import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, RateStatuses, Reservation } from '../../ledger.ts'
-import { checkEstimate, type ExtendReply, TERMS } from '../../reservation-store.ts'
+import type {
+  Account,
+  Charge,
+  Estimate,
+  Hold,
+  Ledger,
+  LedgerHealth,
+  RateStatuses,
+  Reservation,
+  Settled,
+} from '../../ledger.ts'
+import { checkEstimate, TERMS } from '../../reservation-store.ts'
 import { CallQueue } from './call-queue.ts'
 import { FrameError } from './frame-reader.ts'
 import { LEDGER_SOCKET } from './ledger-server.ts'
 import {
-  type Call,
+  Call,
   CancelEnding,
   type EndingCall,
   ExtendCall,
@@ -26,7 +36,7 @@ import {
   WAIT_MS,
 } from './owner-calls.ts'
 import { OwnerLink } from './owner-link.ts'
-import { type FromOwner, type NotGranted, PROTOCOL } from './owner-messages.ts'
+import { type FromOwner, PROTOCOL } from './owner-messages.ts'
 
 const RECONNECT_MS = 20
 /** How often calls that have waited too long are looked for. */
@@ -84,7 +94,7 @@ export class SharedLedger implements Ledger {
   }
 
   /** The owner gets it within some milliseconds, or when it is back. */
-  settle(reservation: Reservation, charge: Charge): 'settled' | 'already_settled' {
+  settle(reservation: Reservation, charge: Charge): Settled {
     if (!(reservation instanceof Granted)) throw unknown(reservation)
     checkEstimate(charge)
     if (reservation.place === -1) return 'already_settled'
@@ -141,12 +151,16 @@ export class SharedLedger implements Ledger {
   private send(call: Call): void {
     if (this.link === undefined) return
     call.isSent = true
-    call.sendOn(this.link)
+    call.write(this.link)
+    this.link.frames.soon()
   }
 
+  /** No caller awaits its answer: it is sent with the next message that is urgent. */
   private end(call: EndingCall): void {
     this.endings.push(call)
-    if (this.link !== undefined) call.sendOn(this.link)
+    if (this.link === undefined) return
+    call.write(this.link)
+    this.link.frames.eventually()
   }
 
   /** Gives up calls that have waited too long. */
@@ -191,27 +205,29 @@ export class SharedLedger implements Ledger {
   /** Sends a new owner what it may not know: reservations first, then all calls that the last one may not have kept. */
   private repeat(link: OwnerLink): void {
     for (const { account, hold, admittedMs, soFar } of this.live.snapshot())
-      link.adopt(account, hold, admittedMs, soFar)
+      link.calls.adopt(link.numberOf(account), hold, admittedMs, soFar)
     const asked: Call[] = []
     for (let call = this.waiting.shift(); call !== undefined; call = this.waiting.shift())
       if (!call.isGivenUp) asked.push(call)
     const endings = [...this.endings.snapshot()]
     for (const call of asked) {
       for (let ending = endings[0]; ending !== undefined && ending.seq < call.seq; ending = endings[0]) {
-        ending.sendOn(link)
+        ending.write(link)
         endings.shift()
       }
       this.waiting.push(call)
       this.send(call)
     }
-    for (const ending of endings) ending.sendOn(link)
+    for (const ending of endings) ending.write(link)
+    link.frames.soon()
   }
 
   /** Calls are answered in their order. */
-  private answered(seq: number): Call {
+  private answered<Asked>(seq: number, kind: abstract new (...values: never[]) => Asked): Asked {
     const call = this.waiting.peek()
     if (call?.seq !== seq) throw new FrameError(`Call ${seq} is not the next one to be answered.`)
     this.waiting.shift()
+    if (!(call instanceof kind)) throw new FrameError(`Call ${seq} has an answer of another kind.`)
     return call
   }
 
@@ -224,20 +240,18 @@ export class SharedLedger implements Ledger {
       if (protocol !== PROTOCOL) this.isUnfit(OTHER)
     },
     granted: (seq, admittedMs, rates) => this.granted(seq, admittedMs, rates),
-    notGranted: (seq, reply) => this.notGranted(seq, reply),
-    extended: (seq, reply) => this.extended(seq, reply),
-    health: (seq, health) => {
-      const call = this.answered(seq)
-      if (call instanceof HealthCall) call.answered(health)
-      else throw unexpected(seq)
+    notGranted: (seq, reply) => this.answered(seq, ReserveCall).notGranted(reply),
+    extended: (seq, reply) => {
+      const call = this.answered(seq, ExtendCall)
+      if (!call.isGivenUp) call.extended(reply)
     },
-    failed: (seq, message) => this.answered(seq).failed(message),
+    health: (seq, health) => this.answered(seq, HealthCall).resolve(health),
+    failed: (seq, message) => this.answered(seq, Call).failed(message),
     written: (seq) => this.forget(seq),
   }
 
   private granted(seq: number, admittedMs: number, rates: RateStatuses): void {
-    const call = this.answered(seq)
-    if (!(call instanceof ReserveCall)) throw unexpected(seq)
+    const call = this.answered(seq, ReserveCall)
     // One that was given up has been cancelled since.
     if (call.isGivenUp) return
     const { before } = call
@@ -249,28 +263,12 @@ export class SharedLedger implements Ledger {
     call.resolve(granted)
   }
 
-  private notGranted(seq: number, reply: NotGranted): void {
-    const call = this.answered(seq)
-    if (!(call instanceof ReserveCall)) throw unexpected(seq)
-    call.notGranted(reply)
-  }
-
-  private extended(seq: number, reply: ExtendReply): void {
-    const call = this.answered(seq)
-    if (!(call instanceof ExtendCall)) throw unexpected(seq)
-    if (!call.isGivenUp) call.extended(reply)
-  }
-
   /** The calls up to `seq` are in the owner's journal. */
   private forget(seq: number): void {
     for (let call = this.endings.peek(); call !== undefined && call.seq <= seq; call = this.endings.peek())
       this.endings.shift()
     if (this.isClosing && this.endings.size === 0) this.written.resolve()
   }
-}
-
-function unexpected(seq: number): FrameError {
-  return new FrameError(`Call ${seq} has an answer of another kind.`)
 }
 
 function unknown({ id }: Reservation): Error {
