@@ -108,17 +108,17 @@ export interface AuditColumn {
 }
 
 /** In the order of JSON and CSV. */
-export const auditColumns: readonly AuditColumn[] = Object.entries<Column>(table).flatMap(([field, column]) => {
+export const auditColumns: readonly AuditColumn[] = Object.entries<Column>(table).map(([field, column]) => {
   const { sql = column.name, redis = column.name, charge = false, shown } = column
-  return isField(field) ? [{ ...column, field, sql, redis, isCharge: charge, shown }] : []
+  return { ...column, field: field as Field, sql, redis, isCharge: charge, shown }
 })
 
 /** In JSON and CSV, the last column: the service tier, which rows have among their tags. */
 export const SERVICE_TIER = 'service_tier'
 
 /** What a settlement reports, in the order of its arguments. */
-export const chargeColumns: readonly (AuditColumn & { readonly field: ChargeField })[] = auditColumns.flatMap(
-  (column) => (isChargeField(column.field) ? [{ ...column, field: column.field }] : []),
+export const chargeColumns = auditColumns.filter(
+  (column): column is AuditColumn & { readonly field: ChargeField } => column.isCharge,
 )
 
 const storedColumns = auditColumns.toSorted((one, other) => one.number - other.number)
@@ -135,7 +135,7 @@ export const ROW_SQL = auditColumns.map(({ field, sql }) => `${sql} AS ${field}`
 /** A value as SQLite, Redis or a row has it; none if the row is older than the column. */
 type Stored = string | number | boolean | null | undefined
 
-const NO_CHARGE: Charge = { ...fieldsOf(isCharge, chargeColumns, () => undefined), outcome: 'refused', tags: '' }
+const NO_CHARGE: Charge = { ...fieldsOf<Charge>(chargeColumns, () => undefined), outcome: 'refused', tags: '' }
 
 /** The charge of a request that reached no provider, or whose provider takes nothing for it. */
 export function noCharge(outcome: Outcome, tags = '', remote = '', node = ''): Charge {
@@ -175,39 +175,27 @@ function stored({ type }: AuditColumn, value: string): string {
 }
 
 /** The row of a request that was settled. `heldMicroUsd` is what its reservation held. */
-export function settledRow(ending: Ending, charge: Charge, heldMicroUsd: number): AuditRow {
-  return rows.settled(ending, charge, heldMicroUsd)
-}
+export const settledRow = rows.settled
 
 /** The stored values of a settled row, without the row: half of the garbage. */
-export function settledValues(
-  request: AuditedRequest,
-  kind: EndKind,
-  endedMs: number,
-  charge: Charge,
-  heldMicroUsd: number,
-): readonly (string | number)[] {
-  return rows.settledStored(request, kind, endedMs, charge, heldMicroUsd)
-}
+export const settledValues = rows.settledStored
 
 /** The charge that a row was made of. If no outcome was reported, it counts as completed. */
 export function chargeOfRow(row: AuditRow): Charge {
-  return { ...fieldsOf(isCharge, chargeColumns, ({ field }) => row[field]), outcome: row.outcome || 'completed' }
+  return { ...fieldsOf<Charge>(chargeColumns, ({ field }) => row[field]), outcome: row.outcome || 'completed' }
 }
 
 /** The values of a row by their numbers, for JSON. */
-export function storedValues(row: AuditRow): readonly (string | number)[] {
-  return rows.stored(row)
-}
+export const storedValues = rows.stored
 
 /** The row of what `ROW_SQL` selects. */
 export function rowOf(stored: Readonly<Record<string, Stored>>): AuditRow {
-  return fieldsOf(isRow, auditColumns, ({ field }) => stored[field])
+  return fieldsOf<AuditRow>(auditColumns, ({ field }) => stored[field])
 }
 
 /** The row of values by their numbers, as `storedValues` made them. */
 export function rowOfValues(values: readonly Stored[]): AuditRow {
-  return fieldsOf(isRow, auditColumns, ({ number }) => values[number])
+  return fieldsOf<AuditRow>(auditColumns, ({ number }) => values[number])
 }
 
 /** The organisation of such values, without the rest of the row. */
@@ -223,19 +211,11 @@ export function rowOfEntry(organization: string, endedMs: number, words: readonl
   for (let i = 0; i + 1 < words.length; i += 2) values.set(words[i] ?? '', words[i + 1] ?? '')
   const kind = values.get(table.kind.redis)
   if (!endKinds.some((known) => known === kind)) return undefined
-  return { ...fieldsOf(isRow, auditColumns, ({ redis }) => values.get(redis)), organization, endedMs }
+  return { ...fieldsOf<AuditRow>(auditColumns, ({ redis }) => values.get(redis)), organization, endedMs }
 }
 
-function fieldsOf<Row>(
-  isComplete: (row: object) => row is Row & object,
-  columns: readonly AuditColumn[],
-  stored: (column: AuditColumn) => Stored,
-): Row {
-  const row: object = Object.fromEntries(
-    columns.map((column) => [column.field, typedValue(column.type, stored(column))]),
-  )
-  if (!isComplete(row)) throw new TypeError('A column of the audit trail has no value.')
-  return row
+function fieldsOf<Row>(columns: readonly AuditColumn[], stored: (column: AuditColumn) => Stored): Row {
+  return Object.fromEntries(columns.map((column) => [column.field, typedValue(column.type, stored(column))])) as Row
 }
 
 function typedValue(type: keyof Values, stored: Stored): Values[keyof Values] {
@@ -255,20 +235,4 @@ function typedValue(type: keyof Values, stored: Stored): Values[keyof Values] {
     case 'tags':
       return storedTags(stored)
   }
-}
-
-function isField(name: string): name is Field {
-  return Object.hasOwn(table, name)
-}
-
-function isChargeField(field: Field): field is ChargeField {
-  return 'charge' in table[field]
-}
-
-function isRow(row: object): row is AuditRow {
-  return auditColumns.every(({ field }) => field in row)
-}
-
-function isCharge(row: object): row is Charge {
-  return chargeColumns.every(({ field }) => field in row)
 }

@@ -6,6 +6,7 @@
 import type { ChatRequest, ToolChoice } from '../core/chat-request.ts'
 import type { Conversation, Entries } from '../core/conversation.ts'
 import * as Kind from '../core/entry-kinds.ts'
+import type { ImageRequest } from '../core/image-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import type { ToolList } from '../core/tool-list.ts'
 import { documentTokens, REMOTE_DOCUMENT_TOKENS } from './document-size.ts'
@@ -64,6 +65,33 @@ export function estimateText(text: string): number {
   const estimate = new Estimate()
   estimate.text(text)
   return estimate.total
+}
+
+/** OpenAI's table for gpt-image-1: 1024 × 1024, and the larger of the two oblong sizes. */
+const IMAGE_OUTPUT_TOKENS = {
+  low: { square: 272, oblong: 408 },
+  medium: { square: 1056, oblong: 1584 },
+  high: { square: 4160, oblong: 6240 },
+} as const
+
+export interface ImageTokens {
+  readonly input: number
+  readonly output: number
+}
+
+/**
+ * Of an images request: input is the prompt and the pictures, output all images. A size or quality that the caller left
+ * out counts as the most expensive.
+ */
+export function estimateImages(
+  request: Pick<ImageRequest, 'prompt' | 'inputs' | 'images' | 'size' | 'quality'>,
+): ImageTokens {
+  const { quality, size } = request
+  const row = IMAGE_OUTPUT_TOKENS[quality === 'low' || quality === 'medium' ? quality : 'high']
+  return {
+    input: estimateText(request.prompt) + request.inputs * REMOTE_IMAGE_TOKENS,
+    output: request.images * (size === '1024x1024' ? row.square : row.oblong),
+  }
 }
 
 /** One for each request. */
@@ -181,7 +209,7 @@ class Estimate {
     const { arena } = entries
     const before = this.texts.tokens
     this.texts.begin()
-    this.texts.addEscaped(arena.bufferAt(from), arena.indexAt(from), arena.indexAt(from, to))
+    this.texts.add(arena.bufferAt(from), arena.indexAt(from), arena.indexAt(from, to))
     const counted = this.texts.tokens - before
     this.tokens += Math.max(0, (to - from) / BYTES_A_TOKEN_MAX - counted)
   }

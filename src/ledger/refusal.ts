@@ -110,12 +110,9 @@ function ownerOf(account: Account, { scope, counter = 0 }: Refusal): Owner {
   if (scope === 'key' || budget === undefined) {
     return { words: `key '${key}'`, of: `key:${key}`, limits: keyLimits, stepMs: DAY_MS }
   }
-  const words = budgetOwner(budget)
-  return { words, of: counterLabel(budget), limits: budget.limits, stepMs: ZONE_STEP_MS }
-}
-
-function budgetOwner({ name, value }: Pick<CounterAccount, 'name' | 'value'>): string {
-  return value === '' ? `budget '${name}'` : `budget '${name}' of '${value}'`
+  const { name, value, limits } = budget
+  const words = value === '' ? `budget '${name}'` : `budget '${name}' of '${value}'`
+  return { words, of: counterLabel(budget), limits, stepMs: ZONE_STEP_MS }
 }
 
 /** `budget:person:ann`, in errors and in the log. */

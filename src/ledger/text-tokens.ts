@@ -94,19 +94,12 @@ export class TextTokens {
     return true
   }
 
-  add(piece: string): void {
-    this.addFrom(piece, 0, piece.length)
-  }
-
   /**
-   * Adds the inside of a JSON string, in UTF-8 and with its escapes. Positions and blocks are then those of its bytes,
-   * so that its estimate differs from that of the same text in the choice of the windows, not in the weights.
+   * Adds a piece of text, or bytes from the inside of a JSON string, in UTF-8 and with its escapes. Positions and blocks
+   * are then those of its bytes, so that its estimate differs from that of the same text in the choice of the windows,
+   * not in the weights.
    */
-  addEscaped(bytes: Uint8Array, from: number, to: number): void {
-    this.addFrom(bytes, from, to)
-  }
-
-  private addFrom(source: string | Uint8Array, from: number, to: number): void {
+  add(source: string | Uint8Array, from = 0, to: number = source.length): void {
     const start = this.position - from
     const end = this.position + to - from
     if (this.position < this.readWhole)

@@ -40,9 +40,10 @@ interface UsageColumn extends Figure {
   readonly field: Field
 }
 
-export const usageColumns: readonly UsageColumn[] = Object.entries<Figure>(table).flatMap(([field, figure]) =>
-  isField(field) ? [{ ...figure, field }] : [],
-)
+export const usageColumns: readonly UsageColumn[] = Object.entries<Figure>(table).map(([field, figure]) => ({
+  ...figure,
+  field: field as Field,
+}))
 
 export const noUsage: UsageFigures = figuresOf(() => 0)
 
@@ -59,9 +60,7 @@ export function figureValues(figures: UsageFigures): readonly number[] {
 
 /** Figures from a function that returns the value of each column. */
 export function figuresOf(value: (column: UsageColumn) => number): UsageFigures {
-  const figures: object = Object.fromEntries(usageColumns.map((column) => [column.field, value(column)]))
-  if (!isComplete(figures)) throw new TypeError('A figure of the usage has no value.')
-  return figures
+  return Object.fromEntries(usageColumns.map((column) => [column.field, value(column)])) as UsageFigures
 }
 
 interface Arithmetic {
@@ -92,14 +91,10 @@ export function usageOfLost(inputTokens: number, outputTokens: number, costMicro
 }
 
 /** The sum of two sets of figures. They stop growing at the largest number that is exact, as in Redis. */
-export function addUsage(a: UsageFigures, b: UsageFigures): UsageFigures {
-  return arithmetic.add(a, b)
-}
+export const addUsage = arithmetic.add
 
 /** The figures with the opposite sign, to correct what was added before. */
-export function minusUsage(a: UsageFigures): UsageFigures {
-  return arithmetic.minus(a)
-}
+export const minusUsage = arithmetic.minus
 
 /**
  * Figures as Redis stores them: whole numbers with commas between them. A list that is older than a figure lacks it.
@@ -112,12 +107,4 @@ export function figuresOfList(text: string): UsageFigures {
 /** False for sums that were corrected to nothing. */
 export function isAnyUsage(figures: UsageFigures): boolean {
   return usageColumns.some(({ field }) => figures[field] !== 0)
-}
-
-function isField(name: string): name is Field {
-  return Object.hasOwn(table, name)
-}
-
-function isComplete(figures: object): figures is UsageFigures {
-  return usageColumns.every(({ field }) => field in figures)
 }

@@ -1,7 +1,7 @@
 /** The words of `--by` of `weir usage`, and the report that it prints as JSON. */
 
 import { addUsage, noUsage, type UsageFigures, usageColumns } from './usage-figures.ts'
-import type { UsageBy, UsageGroup } from './usage-log.ts'
+import type { UsageBy, UsageGroup, UsageQuery } from './usage-log.ts'
 import { dayText } from './window.ts'
 
 const TAG_WORD = /^tag:[A-Za-z0-9._-]{1,64}$/
@@ -29,12 +29,6 @@ function isTagWord(word: string): word is `tag:${string}` {
   return TAG_WORD.test(word)
 }
 
-interface UsageRange {
-  /** Days as `dayOf` numbers them, from `sinceDay` on and before `untilDay`. */
-  readonly sinceDay: number
-  readonly untilDay: number
-}
-
 /** A row has a property for each column of `by`, and the figures. */
 interface UsageReport {
   readonly since: string
@@ -47,7 +41,7 @@ interface UsageReport {
 
 /** `words` are those of `usageColumn`. */
 export function usageReport(
-  { sinceDay, untilDay }: UsageRange,
+  { sinceDay, untilDay }: Pick<UsageQuery, 'sinceDay' | 'untilDay'>,
   words: readonly string[],
   groups: readonly UsageGroup[],
 ): UsageReport {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Price } from '../../src/core/money.ts'
 import type { Usage } from '../../src/core/token-usage.ts'
-import { estimateImages } from '../../src/ledger/image-estimate.ts'
+import { estimateImages } from '../../src/ledger/estimate.ts'
 import { costMicroUsd, imagePrice } from '../../src/ledger/price.ts'
 
 const image: Price = { image: 40_000 }
