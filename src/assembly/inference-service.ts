@@ -157,7 +157,7 @@ export class InferenceService {
     })
     this.rooms = new Rooms(room, (scarce) => publish({ about: 'room', room: scarce }))
     this.queue = new WaitQueue(this.figures)
-    this.rooms.listen(this.queue)
+    this.rooms.listen(() => this.queue.roomChanged())
     if (config.ledger.kind === 'redis') this.rooms.shareAmong(undefined)
     this.useCapacity(config)
     this.exportSpans()

@@ -3,6 +3,7 @@
  * one process alone. `take-room.lua` is the same in Redis.
  */
 
+import { windowAt } from '../core/calendar.ts'
 import { isObject, type JsonObject, numberOf } from '../core/json.ts'
 import { bucketOf, type Meter } from './meter.ts'
 import { OrganizationTurns, type Turn } from './organization-turns.ts'
@@ -221,9 +222,9 @@ export class CommonRoom {
     } else if (meter.kind === 'concurrency') {
       for (const [holder, { untilMs }] of state.holders) if (untilMs <= nowMs) state.holders.delete(holder)
     } else {
-      const window = windowStart(meter.kind, nowMs)
-      if (window > state.window) {
-        state.window = window
+      const { start } = periodOf(meter.kind, nowMs)
+      if (start > state.window) {
+        state.window = start
         state.used = 0
       }
     }
@@ -280,7 +281,7 @@ function waitFor({ meter, need }: Ask, state: State | undefined, nowMs: number):
     return Math.max(1, Math.ceil(Math.max(0, state.closedMs - nowMs) + (wanted - state.level) / (perMs * state.share)))
   }
   if (meter.kind === 'concurrency') return heldOf(state) + need <= meter.limit ? 0 : LOOK_MS
-  return state.used + need <= meter.limit ? 0 : Math.max(1, windowEnd(meter.kind, nowMs) - nowMs)
+  return state.used + need <= meter.limit ? 0 : Math.max(1, periodOf(meter.kind, nowMs).end - nowMs)
 }
 
 function grant({ meter, need, spare }: Ask, state: State | undefined, holder: string, nowMs: number): number {
@@ -316,14 +317,7 @@ function hold({ holders }: State, holder: string, amount: number, nowMs: number)
   else holders.set(holder, { amount: left, untilMs: nowMs + HELD_MS })
 }
 
-function windowStart(kind: Meter['kind'], ms: number): number {
-  const date = new Date(ms)
-  if (kind === 'day') return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate())
-  return kind === 'month' ? Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1) : 1
-}
-
-function windowEnd(kind: Meter['kind'], ms: number): number {
-  const date = new Date(ms)
-  if (kind === 'day') return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate() + 1)
-  return kind === 'month' ? Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1) : Number.MAX_SAFE_INTEGER
+/** The window of money that a time lies in. */
+function periodOf(kind: Meter['kind'], ms: number): { readonly start: number; readonly end: number } {
+  return kind === 'day' || kind === 'month' ? windowAt('UTC', kind, ms) : { start: 1, end: Number.MAX_SAFE_INTEGER }
 }

@@ -46,18 +46,10 @@ export function metersOf(limits: CapacityLimits, provider: string, model?: strin
 }
 
 /** Those of the target, then those of its provider. */
-function metersFor(
-  { provider, model }: TargetRef,
-  ofProvider: CapacityLimits | undefined,
-  ofTarget: CapacityLimits | undefined,
-): readonly Meter[] {
-  return [...metersOf(ofTarget ?? {}, provider, model), ...metersOf(ofProvider ?? {}, provider)]
-}
-
-/** The same of a configuration. */
 export function metersOfTarget(target: TargetRef, config: CapacityConfig | undefined): readonly Meter[] {
-  const own = config?.targets.find(({ provider, model }) => provider === target.provider && model === target.model)
-  return metersFor(target, config?.providers[target.provider], own?.limits)
+  const { provider, model } = target
+  const own = config?.targets.find((one) => one.provider === provider && one.model === model)
+  return [...metersOf(own?.limits ?? {}, provider, model), ...metersOf(config?.providers[provider] ?? {}, provider)]
 }
 
 export function amountOf(meter: Meter, { tokens, microUsd }: Demand): number {

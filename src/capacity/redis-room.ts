@@ -34,11 +34,11 @@ export class RedisRoom implements RoomSource {
   }
 
   give(amounts: readonly Amount[]): void {
-    void this.send('give', amounts)
+    this.send('give', amounts)
   }
 
   renew(held: readonly Amount[]): void {
-    void this.send('renew', held)
+    this.send('renew', held)
   }
 
   report(reports: readonly RoomReport[]): void {
@@ -71,14 +71,11 @@ export class RedisRoom implements RoomSource {
     await Promise.race([new Promise((resolve) => client.once('ready', resolve)), Bun.sleep(OPEN_MS_MAX)])
   }
 
-  private async send(operation: 'give' | 'renew', amounts: readonly Amount[]): Promise<void> {
+  private send(operation: 'give' | 'renew', amounts: readonly Amount[]): void {
     const words = amounts.flatMap(({ meter, amount }) => [meter.kind, meter.limit, Math.floor(amount), 0, 0, 0])
     const names = amounts.map(({ meter }) => meter.name)
-    try {
-      await this.run(operation, names, false, words)
-    } catch {
-      // Redis is away: places are free again after 20 s, and a rate by itself.
-    }
+    // If Redis is away, places are free again after 20 s, and a rate by itself.
+    void this.run(operation, names, false, words).catch(() => undefined)
   }
 
   private async run(

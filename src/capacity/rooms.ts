@@ -27,7 +27,7 @@ export class Rooms implements Ticking, ReportedRoomsOwner, SharedRoom {
   place = -1
   private readonly rooms = new Map<string, TargetRoom>()
   private readonly held = new Map<string, Held>()
-  private listener: RoomListener | undefined
+  private onChange: (() => void) | undefined
   private renewedMs = performance.now()
   /** Whose places are to be renewed. */
   private due: readonly Held[] = []
@@ -129,12 +129,13 @@ export class Rooms implements Ticking, ReportedRoomsOwner, SharedRoom {
     return this.rooms.size === 0 ? undefined : this.rooms.get(targetKey(target))
   }
 
-  listen(listener: RoomListener): void {
-    this.listener = listener
+  /** `changed` is called when there may be room again. */
+  listen(changed: () => void): void {
+    this.onChange = changed
   }
 
   changed(): void {
-    this.listener?.roomChanged()
+    this.onChange?.()
   }
 
   give(amounts: readonly Amount[]): void {
@@ -220,9 +221,4 @@ export class Rooms implements Ticking, ReportedRoomsOwner, SharedRoom {
     this.held.set(meter.name, held)
     return held
   }
-}
-
-/** Hears that there may be room again. */
-export interface RoomListener {
-  roomChanged(): void
 }

@@ -76,20 +76,14 @@ export class StandbyRoom implements RoomSource {
   give(amounts: readonly Amount[]): void {
     const { standby } = this
     if (standby === undefined) return this.source.give(amounts)
-    this.room.give(
-      amounts.map(({ meter, amount }) => ({ meter: this.partOf(standby, meter), amount })),
-      HOLDER,
-    )
+    this.room.give(this.partsOf(standby, amounts), HOLDER)
     for (const { meter, amount } of amounts) spend(standby, meter, -amount)
   }
 
   renew(held: readonly Amount[]): void {
     const { standby } = this
     if (standby === undefined) return this.source.renew(held)
-    this.room.renew(
-      held.map(({ meter, amount }) => ({ meter: this.partOf(standby, meter), amount })),
-      HOLDER,
-    )
+    this.room.renew(this.partsOf(standby, held), HOLDER)
     void this.look()
   }
 
@@ -97,9 +91,7 @@ export class StandbyRoom implements RoomSource {
     const { standby } = this
     if (standby === undefined) return this.source.report(reports)
     const processes = this.processes()
-    this.room.report(
-      reports.map((one) => ({ ...one, meter: this.partOf(standby, one.meter), level: one.level / processes })),
-    )
+    this.room.report(this.partsOf(standby, reports).map((one) => ({ ...one, level: one.level / processes })))
   }
 
   private standIn(): Standby {
@@ -134,12 +126,13 @@ export class StandbyRoom implements RoomSource {
   }
 
   private takeHere(standby: Standby, asks: readonly Ask[], isLow: boolean): Taken {
-    const parts = asks.map((ask) => ({ ...ask, meter: this.partOf(standby, ask.meter) }))
-    const taken = this.room.take(parts, isLow, HOLDER)
-    asks.forEach(({ meter }, i) => {
-      spend(standby, meter, taken.granted[i] ?? 0)
-    })
+    const taken = this.room.take(this.partsOf(standby, asks), isLow, HOLDER)
+    for (const [i, { meter }] of asks.entries()) spend(standby, meter, taken.granted[i] ?? 0)
     return taken
+  }
+
+  private partsOf<One extends { readonly meter: Meter }>(standby: Standby, all: readonly One[]): readonly One[] {
+    return all.map((one) => ({ ...one, meter: this.partOf(standby, one.meter) }))
   }
 
   /** A meter with the limit of one of the processes; of money, with what was left when the room was lost. */

@@ -6,7 +6,6 @@
 
 import { SLOW_PERIOD_MS, type Ticking, ticker } from '../core/ticker.ts'
 import { TURNS_MAX, type Turn } from './organization-turns.ts'
-import type { RoomListener } from './rooms.ts'
 
 export const PRIORITIES = ['interactive', 'batch'] as const
 export type Priority = (typeof PRIORITIES)[number]
@@ -83,12 +82,8 @@ class Line {
   }
 }
 
-/** By organisation, of one class that waits for the same candidates. */
-type Lines = Map<string, Line>
-
-interface Group {
-  readonly lines: Readonly<Record<Priority, Lines>>
-}
+/** Of those that wait for the same candidates, by class and organisation. */
+type Lines = Readonly<Record<Priority, Map<string, Line>>>
 
 interface QueueFigures {
   /** A request has waited, and goes on. */
@@ -112,10 +107,11 @@ class CpuStrain implements Ticking {
   }
 }
 
-export class WaitQueue implements Ticking, RoomListener {
+export class WaitQueue implements Ticking {
   place = -1
   readonly strain = new CpuStrain()
-  private readonly groups = new Map<string, Group>()
+  /** By candidates. */
+  private readonly lines = new Map<string, Lines>()
   private readonly since = new Map<Waiting, number>()
   /** By class and organisation: how much it has had, in turns over its weight. */
   private readonly had = new Map<string, number>()
@@ -150,11 +146,8 @@ export class WaitQueue implements Ticking, RoomListener {
       return false
     }
     const noLines = { interactive: new Map(), batch: new Map() }
-    const lines = this.groups.getOrInsert(waiting.candidates, { lines: noLines }).lines[waiting.priority]
-    const line = lines.getOrInsertComputed(
-      waiting.organization,
-      (organization) => new Line(organization, waiting.weight),
-    )
+    const lines = this.lines.getOrInsert(waiting.candidates, noLines)[waiting.priority]
+    const line = lines.getOrInsertComputed(waiting.organization, (name) => new Line(name, waiting.weight))
     // Who has not waited for long gets no turns for that time.
     const name = `${waiting.priority} ${waiting.organization}`
     this.had.set(name, Math.max(this.had.get(name) ?? 0, this.virtual[waiting.priority]))
@@ -234,7 +227,7 @@ export class WaitQueue implements Ticking, RoomListener {
 
   /** One of the upper class that waits for the same: others let it go first also at a turn of the lower class. */
   private upperOf({ candidates }: Waiting): Waiting | undefined {
-    for (const line of this.groups.get(candidates)?.lines.interactive.values() ?? []) return line.first
+    for (const line of this.lines.get(candidates)?.interactive.values() ?? []) return line.first
     return undefined
   }
 
@@ -243,7 +236,7 @@ export class WaitQueue implements Ticking, RoomListener {
     if (this.counts[priority] === 0) return undefined
     let least = Number.POSITIVE_INFINITY
     let found: Waiting | undefined
-    for (const [candidates, { lines }] of this.groups) {
+    for (const [candidates, lines] of this.lines) {
       if (blocked.has(candidates)) continue
       for (const line of lines[priority].values()) {
         const { first } = line
@@ -259,17 +252,16 @@ export class WaitQueue implements Ticking, RoomListener {
 
   /** The organisations that have had the least, of those that wait for the same as a request. */
   private turnsOf({ candidates, priority }: Waiting): readonly Turn[] {
-    const lines = [...(this.groups.get(candidates)?.lines[priority].values() ?? [])]
+    const lines = [...(this.lines.get(candidates)?.[priority].values() ?? [])]
     const hadOf = ({ organization }: Line) => this.had.get(`${priority} ${organization}`) ?? 0
     const chosen = lines.length <= TURNS_MAX ? lines : lines.toSorted((one, other) => hadOf(one) - hadOf(other))
     return chosen.slice(0, TURNS_MAX).map(({ turn }) => turn)
   }
 
   private remove(waiting: Waiting, isServed: boolean): void {
-    const group = this.groups.get(waiting.candidates)
-    const lines = group?.lines[waiting.priority]
-    const line = lines?.get(waiting.organization)
-    if (group === undefined || line?.remove(waiting, isServed) !== true) return
+    const lines = this.lines.get(waiting.candidates)
+    const line = lines?.[waiting.priority].get(waiting.organization)
+    if (lines === undefined || line?.remove(waiting, isServed) !== true) return
     this.since.delete(waiting)
     this.counts[waiting.priority]--
     const name = `${waiting.priority} ${waiting.organization}`
@@ -278,8 +270,8 @@ export class WaitQueue implements Ticking, RoomListener {
       this.virtual[waiting.priority] = Math.max(this.virtual[waiting.priority], had)
       this.had.set(name, had + 1 / waiting.weight)
     }
-    if (line.size === 0) lines?.delete(waiting.organization)
-    if (group.lines.interactive.size + group.lines.batch.size === 0) this.groups.delete(waiting.candidates)
+    if (line.size === 0) lines[waiting.priority].delete(waiting.organization)
+    if (lines.interactive.size + lines.batch.size === 0) this.lines.delete(waiting.candidates)
     if (this.counts[waiting.priority] === 0) this.forget(waiting.priority)
   }
 

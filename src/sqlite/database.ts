@@ -85,7 +85,8 @@ export function openReadOnly(path: string, schema: Schema): Database | undefined
     const database = new Database(path, { readwrite: true, create: false, strict: true })
     return orClosed(database, () => {
       database.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
-      if (!untilFree(() => checkVersion(database, path, schema) || isReadable(database, schema))) {
+      const { version, readableFrom = version } = schema
+      if (!untilFree(() => checkVersion(database, path, schema) || versionOf(database) >= readableFrom)) {
         database.close()
         return undefined
       }
@@ -195,15 +196,11 @@ function columnsOf(database: Database, table: string): ReadonlySet<string> {
 /** Throws `LedgerFileError` if the file is damaged. Of a large file, only the tables in `checked` are read. */
 function checkIntact(database: Database, path: string, schema: Schema): void {
   const isSmall = (statSync(path, { throwIfNoEntry: false })?.size ?? 0) <= CHECKED_WHOLE_BYTES
-  const known = new Set(
-    database
-      .query<{ name: string }, []>("SELECT name FROM sqlite_schema WHERE type = 'table'")
-      .all()
-      .map(({ name }) => name),
-  )
   const checks = isSmall
     ? ['PRAGMA quick_check']
-    : schema.checked.filter((table) => known.has(table)).map((table) => `PRAGMA quick_check('${table}')`)
+    : schema.checked
+        .filter((table) => columnsOf(database, table).size > 0)
+        .map((table) => `PRAGMA quick_check('${table}')`)
   for (const check of checks) {
     const first = database.query<{ quick_check: string }, []>(check).get()
     if (first?.quick_check !== 'ok') throw damaged(path, first?.quick_check ?? 'no answer')
@@ -233,11 +230,6 @@ function checkVersion(database: Database, path: string, schema: Schema): boolean
     )
   }
   return false
-}
-
-/** True if queries understand a file of an older format. */
-function isReadable(database: Database, { version, readableFrom = version }: Schema): boolean {
-  return versionOf(database) >= readableFrom
 }
 
 function damaged(path: string, what: string, cause?: unknown): LedgerFileError {

@@ -1,10 +1,11 @@
 /**
- * File modes of `data_dir`: only weir's own user may read it, because it holds callers' spending and the key of their
- * conversations.
+ * The files of `data_dir` and their modes: only weir's own user may read it, because it holds callers' spending and the
+ * key of their conversations.
  */
 
-import { chmodSync, chownSync, mkdirSync, statSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { type JsonObject, parseObject } from '../core/json.ts'
 
 export const FILE_MODE = 0o600
 export const FOLDER_MODE = 0o700
@@ -33,4 +34,28 @@ export function keepPrivate(path: string): void {
 function giveToOwner(path: string, like: string): void {
   const { uid, gid } = statSync(like)
   chownSync(path, uid, gid)
+}
+
+/**
+ * A small file that weir can do without: what is lost with it is learned again. Empty if there is none, or none that can
+ * be read. From then on only weir's own user may read it.
+ */
+export function readSmallFile(path: string): JsonObject {
+  try {
+    keepPrivate(path)
+    return parseObject(readFileSync(path, 'utf8')) ?? {}
+  } catch (error) {
+    if (error instanceof Error && 'code' in error) return {}
+    throw error
+  }
+}
+
+/** A reader never sees half of it. A full disk loses nothing but this: it has an alert of its own. */
+export function writeSmallFile(path: string, text: string): void {
+  try {
+    writeFileSync(`${path}.new`, `${text}\n`, { mode: FILE_MODE })
+    renameSync(`${path}.new`, path)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error)) throw error
+  }
 }

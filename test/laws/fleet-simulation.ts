@@ -247,7 +247,7 @@ export class SimulatedNode {
     const { time, config, targets, random } = fleet
     this.rooms = new Rooms(this.source(), (room) => fleet.publish(number, ({ rooms }) => rooms.receive(room)))
     this.queue = new WaitQueue({ waited: () => undefined, shed: () => undefined })
-    this.rooms.listen(this.queue)
+    this.rooms.listen(() => this.queue.roomChanged())
     this.breaker = new Breaker(
       () => time.nowMs,
       (rest) => {

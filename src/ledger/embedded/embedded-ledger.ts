@@ -64,8 +64,8 @@ export class EmbeddedLedger implements Ledger {
     try {
       const journal = new Journal(directory, () => clock.now(), { keepMs, appended })
       const store = new FullStore(clock, journal, { ...TERMS, endedMs: 0 })
-      const { scopes, live, lost } = journal.load()
-      store.restore(scopes, [...live, ...lost])
+      const { scopes, reservations } = journal.load()
+      store.restore(scopes, reservations)
       if (isTakeover) store.renewAll()
       else store.loseAll()
       journal.fill()

@@ -24,14 +24,12 @@ import {
   LEDGER_FILE,
   liveValues,
   readApplied,
-  readLive,
-  readLost,
+  readReservations,
   readScopes,
   StateWriter,
   scopeValues,
 } from './state-tables.ts'
-import type { Changes } from './store-state.ts'
-import { NO_CROSSINGS, type ReservationState, type ScopeState } from './store-state.ts'
+import { type Changes, NO_CROSSINGS, type ReservationState, type ScopeState } from './store-state.ts'
 
 /** Ended requests that may wait for the file, about 5 MB. With more, the ledger rejects new requests. */
 export const PENDING_MAX = 10_000
@@ -170,13 +168,9 @@ export class Journal implements Changes {
   }
 
   /** The state that the last process left. */
-  load(): {
-    readonly scopes: readonly ScopeState[]
-    readonly live: readonly ReservationState[]
-    readonly lost: readonly ReservationState[]
-  } {
-    const { database } = this
-    return { scopes: readScopes(database), live: readLive(database), lost: readLost(database) }
+  load() {
+    const reservations = [...readReservations(this.database, 'live'), ...readReservations(this.database, 'lost')]
+    return { scopes: readScopes(this.database), reservations }
   }
 
   /** The ids of the requests that ended in the last seconds before the last one that did. */

@@ -28,7 +28,7 @@ import {
   REFUSED_COLUMNS,
   type Row,
   readApplied,
-  readLive,
+  readReservations,
   readScope,
   scopeOf,
   type Value,
@@ -279,7 +279,7 @@ function liveOfOrganization(
   tail: readonly Group<Row>[],
   organization: string,
 ): readonly ReservationState[] {
-  const live = new Map(readLive(database, organization).map((reservation) => [reservation.id, reservation]))
+  const live = new Map(readReservations(database, 'live', organization).map((one) => [one.id, one]))
   for (const group of tail) {
     for (const values of group.rows) live.delete(idOfRow(values))
     for (const row of group.live) if (row['organization'] === organization) live.set(String(row['id']), liveOf(row))

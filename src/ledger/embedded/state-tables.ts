@@ -60,21 +60,21 @@ const SCOPE_COLUMNS: readonly Column[] = [
     const [mark, otherwise] = isOfOwners(limit) ? ['', ''] : ['?', ' ?? 0']
     const budget = (property: string) => `(state.budgets[${i}]${mark}.${property}${otherwise})`
     return [
-      ...(window === 'total' ? [] : [amountColumn(name, `(state.windows[${i}]${otherwise})`)]),
-      amountColumn(`${name}_spent`, budget('spent')),
-      amountColumn(`${name}_held`, budget('held')),
-      amountColumn(`${name}_refused`, budget('refused')),
-      amountColumn(`${name}_refused_in`, budget('refusedIn')),
-      ...(window === 'total' ? [] : [amountColumn(`${name}_ends_ms`, `(state.ends[${i}] ?? 0)`)]),
+      ...(window === 'total' ? [] : [integer(name, `(state.windows[${i}]${otherwise})`)]),
+      integer(`${name}_spent`, budget('spent')),
+      integer(`${name}_held`, budget('held')),
+      integer(`${name}_refused`, budget('refused')),
+      integer(`${name}_refused_in`, budget('refusedIn')),
+      ...(window === 'total' ? [] : [integer(`${name}_ends_ms`, `(state.ends[${i}] ?? 0)`)]),
     ]
   }),
-  amountColumn('until_ms', 'state.untilMs'),
+  integer('until_ms', 'state.untilMs'),
 ]
 
 /** Those that are not 0 after a limit has refused a request because of what is spent. */
 export const REFUSED_COLUMNS = budgetLimits.map(({ name }) => `${name}_refused`)
 
-function amountColumn(name: string, property: string): Column {
+function integer(name: string, property: string): Column {
   return { name, type: 'INTEGER', property }
 }
 
@@ -83,22 +83,16 @@ const LIVE_COLUMNS: readonly Column[] = [
   { name: 'organization', type: 'TEXT', property: 'state.organization' },
   { name: 'key', type: 'TEXT', property: 'state.key' },
   { name: 'model', type: 'TEXT', property: 'state.series' },
-  { name: 'admitted_ms', type: 'INTEGER', property: 'state.admittedMs' },
-  { name: 'due_ms', type: 'INTEGER', property: 'state.dueMs' },
-  { name: 'input_tokens', type: 'INTEGER', property: 'state.inputTokens' },
-  ...storedUnits.map((unit): Column => ({ name: heldColumn(unit), type: 'INTEGER', property: `state.held.${unit}` })),
-  { name: 'posted_input', type: 'INTEGER', property: 'state.postedInput' },
-  { name: 'posted_output', type: 'INTEGER', property: 'state.postedOutput' },
-  { name: 'posted', type: 'INTEGER', property: 'state.postedMicroUsd' },
-  { name: 'floor', type: 'INTEGER', property: 'state.floorMicroUsd' },
+  integer('admitted_ms', 'state.admittedMs'),
+  integer('due_ms', 'state.dueMs'),
+  integer('input_tokens', 'state.inputTokens'),
+  ...storedUnits.map((unit) => integer(heldColumn(unit), `state.held.${unit}`)),
+  integer('posted_input', 'state.postedInput'),
+  integer('posted_output', 'state.postedOutput'),
+  integer('posted', 'state.postedMicroUsd'),
+  integer('floor', 'state.floorMicroUsd'),
   ...scopeNames.flatMap((scope, s) =>
-    endingBudgets.map(
-      ({ name, index }): Column => ({
-        name: `${scope}_${name}`,
-        type: 'INTEGER',
-        property: `state.windows[${s}][${index}]`,
-      }),
-    ),
+    endingBudgets.map(({ name, index }) => integer(`${scope}_${name}`, `state.windows[${s}][${index}]`)),
   ),
   { name: 'counters', type: 'TEXT', property: 'countersText(state)' },
 ]
@@ -152,23 +146,17 @@ export function readScope(database: Database, organization: string, key: string)
   return row === null ? undefined : scopeOf(row)
 }
 
-/** The reservations that were live at the last commit, of all organisations or of one. */
-export function readLive(database: Database, organization?: string): readonly ReservationState[] {
-  if (organization === undefined)
-    return database
-      .query<Row, []>('SELECT * FROM live')
-      .all()
-      .map((row) => liveOf(row))
-  const query = database.query<Row, [string]>('SELECT * FROM live WHERE organization = ?')
-  return query.all(organization).map((row) => liveOf(row))
-}
-
-/** The reservations that were lost and not settled at the last commit. */
-export function readLost(database: Database): readonly ReservationState[] {
-  return database
-    .query<Row, []>('SELECT * FROM lost')
-    .all()
-    .map((row) => liveOf(row, 'lost'))
+/**
+ * The reservations that were live at the last commit, or those that were lost and not settled, of all organisations or
+ * of one.
+ */
+export function readReservations(
+  database: Database,
+  state: 'live' | 'lost',
+  organization: string | null = null,
+): readonly ReservationState[] {
+  const query = database.query<Row, [string | null]>(`SELECT * FROM ${state} WHERE ?1 IS NULL OR organization = ?1`)
+  return query.all(organization).map((row) => liveOf(row, state))
 }
 
 /** A row of a table, by its columns in their order. */

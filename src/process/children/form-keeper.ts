@@ -16,7 +16,7 @@ import {
   type LearnedForm,
   parseForm,
 } from '../../providers/form-store.ts'
-import { readSmallFile, writeSmallFile } from '../../sqlite/small-file.ts'
+import { readSmallFile, writeSmallFile } from '../../sqlite/private-files.ts'
 import { SharedForms } from './shared-forms.ts'
 
 const FILE = 'learned-forms.json'

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type Amount, type Ask, CommonRoom, type RoomReport, type Taken } from '../../capacity/common-room.ts'
 import type { Turn } from '../../capacity/organization-turns.ts'
 import type { Config } from '../../config/config.ts'
-import { readSmallFile, writeSmallFile } from '../../sqlite/small-file.ts'
+import { readSmallFile, writeSmallFile } from '../../sqlite/private-files.ts'
 
 const FILE = 'provider-spend.json'
 const SAVE_MS = 1000

@@ -6,7 +6,7 @@
 import { join } from 'node:path'
 import { DAY_MS, HOUR_MS } from '../../core/durations.ts'
 import { numberOf } from '../../core/json.ts'
-import { readSmallFile, writeSmallFile } from '../../sqlite/small-file.ts'
+import { readSmallFile, writeSmallFile } from '../../sqlite/private-files.ts'
 
 const FILE = 'fleet.json'
 
