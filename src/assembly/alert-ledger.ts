@@ -5,7 +5,7 @@
 
 import type { Claim, WonClaim } from '../alerts/alert-queue.ts'
 import type { SharedAlerts } from '../alerts/alerts.ts'
-import { EmbeddedCrossingReader } from '../ledger/embedded/crossing-reader.ts'
+import { EmbeddedCrossingReader } from '../ledger/embedded/sqlite-readers.ts'
 import type { CrossingReader } from '../ledger/spend-crossing.ts'
 import type { RedisClient } from '../redis/connect.ts'
 import type { LedgerPlace } from './open-ledger.ts'

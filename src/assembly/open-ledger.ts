@@ -14,7 +14,13 @@ import type { AuditLog } from '../ledger/audit-log.ts'
 import { type Lock, lockDirectory } from '../ledger/embedded/directory-lock.ts'
 import { LedgerServer } from '../ledger/embedded/socket/ledger-server.ts'
 import { WorkerLedger } from '../ledger/embedded/socket/worker-ledger.ts'
-import { EmbeddedAccountUsageReader, EmbeddedAuditLog, EmbeddedUsageLog } from '../ledger/embedded/sqlite-readers.ts'
+import {
+  EmbeddedAccountUsageReader,
+  EmbeddedAuditLog,
+  EmbeddedKeyActivityReader,
+  EmbeddedUsageLog,
+} from '../ledger/embedded/sqlite-readers.ts'
+import { EmbeddedWindowReset } from '../ledger/embedded/sqlite-window-reset.ts'
 import type { KeyActivityReader } from '../ledger/key-activity.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { UpkeepOptions } from '../ledger/redis/maintenance/upkeep.ts'
@@ -145,10 +151,7 @@ export async function openAuditLog({ ledger, dataDir }: LedgerPlace): Promise<Au
 
 /** For `weir ledger reset-window`. Throws like `openWorkerLedger`. */
 export async function openWindowReset({ ledger, dataDir }: LedgerPlace): Promise<WindowReset> {
-  if (ledger.kind === 'embedded') {
-    const { EmbeddedWindowReset } = await import('../ledger/embedded/sqlite-window-reset.ts')
-    return EmbeddedWindowReset.open(dataDir)
-  }
+  if (ledger.kind === 'embedded') return EmbeddedWindowReset.open(dataDir)
   const { openReader, RedisWindowReset } = await import('../ledger/redis/readers/redis-readers.ts')
   return openReader(RedisWindowReset, ledger.redis)
 }
@@ -162,10 +165,7 @@ export async function openAccountUsageReader({ ledger, dataDir }: LedgerPlace): 
 
 /** For `weir keys list`, whether or not a gateway runs. Throws like `openWorkerLedger`. */
 export async function openKeyActivity({ ledger, dataDir }: LedgerPlace): Promise<KeyActivityReader> {
-  if (ledger.kind === 'embedded') {
-    const { EmbeddedKeyActivityReader } = await import('../ledger/embedded/key-activity-reader.ts')
-    return new EmbeddedKeyActivityReader(dataDir)
-  }
+  if (ledger.kind === 'embedded') return new EmbeddedKeyActivityReader(dataDir)
   const { openReader, RedisKeyActivityReader } = await import('../ledger/redis/readers/redis-readers.ts')
   return openReader(RedisKeyActivityReader, ledger.redis)
 }

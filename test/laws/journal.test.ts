@@ -21,7 +21,6 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { AuditRow } from '../../src/ledger/audit-columns.ts'
-import { EmbeddedCrossingReader } from '../../src/ledger/embedded/crossing-reader.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { Journal } from '../../src/ledger/embedded/journal.ts'
 import { type Disk, JOURNAL_FILE, OLD_JOURNAL_FILE, realDisk } from '../../src/ledger/embedded/journal-file.ts'
@@ -30,6 +29,7 @@ import { MemoryStore } from '../../src/ledger/embedded/memory-store.ts'
 import {
   EmbeddedAccountUsageReader,
   EmbeddedAuditLog,
+  EmbeddedCrossingReader,
   EmbeddedUsageLog,
 } from '../../src/ledger/embedded/sqlite-readers.ts'
 import { type Account, noCharge } from '../../src/ledger/ledger.ts'

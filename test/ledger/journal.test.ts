@@ -5,7 +5,6 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { EmbeddedCrossingReader } from '../../src/ledger/embedded/crossing-reader.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { Journal } from '../../src/ledger/embedded/journal.ts'
 import { JOURNAL_FILE, JournalFile, realDisk } from '../../src/ledger/embedded/journal-file.ts'
@@ -13,6 +12,7 @@ import { MemoryStore } from '../../src/ledger/embedded/memory-store.ts'
 import {
   EmbeddedAccountUsageReader,
   EmbeddedAuditLog,
+  EmbeddedCrossingReader,
   EmbeddedUsageLog,
 } from '../../src/ledger/embedded/sqlite-readers.ts'
 import { EmbeddedWindowReset } from '../../src/ledger/embedded/sqlite-window-reset.ts'

@@ -1,23 +1,28 @@
 /**
  * Readers of the files of an embedded ledger, SQLite's and the journal: usage, audit trail, current use of an account's
- * limits. A gateway may have the files open.
+ * limits, activity of keys, spend that reached a threshold. A gateway may have the files open.
  */
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
+import { budgetLimits } from '../../core/limits.ts'
 import { requestTimeMs } from '../../core/request-id.ts'
+import type { KeyActivity } from '../../keys/key-list.ts'
 import { openReadOnly } from '../../sqlite/database.ts'
 import { type AuditRow, rowOfValues } from '../audit-columns.ts'
 import { type AuditLog, type AuditQuery, endsOf } from '../audit-log.ts'
+import { activityOf, type KeyActivityReader } from '../key-activity.ts'
 import type { Account, Hold } from '../ledger.ts'
 import type { AccountUsageReader } from '../remaining.ts'
 import { readUsage } from '../request-table.ts'
 import { UsageSums } from '../request-writer.ts'
 import type { AccountUsage, ReserveReply } from '../reservation-store.ts'
+import type { CrossingReader, SpendCrossing } from '../spend-crossing.ts'
 import { isAnyUsage } from '../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
 import { termsOf } from './account-state.ts'
 import { before, type Commit, lastCommit, type RowPage, readCorrected, readPage } from './audit-pages.ts'
+import { crossingOf } from './crossing-table.ts'
 import type { Group } from './journal-format.ts'
 import { idOfRow, readJournal, tailOf, usageOfRow } from './journal-tail.ts'
 import { MemoryStore } from './memory-store.ts'
@@ -39,7 +44,7 @@ import { type Changes, HAS_ENDED, type ReservationState, type ScopeState } from 
  * Opens the files for each query: they do not exist before the first request, and the gateway can checkpoint its
  * write-ahead log only while no reader has it open.
  */
-export abstract class SqliteReader {
+abstract class SqliteReader {
   constructor(private readonly directory: string) {}
 
   async close(): Promise<void> {}
@@ -262,11 +267,11 @@ type StoredScopes = (organization: string, key: string) => ScopeState | undefine
 
 /** Only valid while the database is open. */
 function storedScopes(database: Database, tail: readonly Group<Row>[]): StoredScopes {
-  const nameOf = (organization: Value | undefined, key: Value | undefined) => `${organization}\0${key}`
+  const scopeName = (organization: Value | undefined, key: Value | undefined) => `${organization}\0${key}`
   const last = new Map<string, Row>()
-  for (const { scopes } of tail) for (const row of scopes) last.set(nameOf(row['organization'], row['key']), row)
+  for (const { scopes } of tail) for (const row of scopes) last.set(scopeName(row['organization'], row['key']), row)
   return (organization, key) => {
-    const row = last.get(nameOf(organization, key))
+    const row = last.get(scopeName(organization, key))
     return row === undefined ? readScope(database, organization, key) : scopeOf(row)
   }
 }
@@ -285,4 +290,48 @@ function liveOfOrganization(
     for (const row of group.live) if (row['organization'] === organization) live.set(String(row['id']), liveOf(row))
   }
   return [...live.values()]
+}
+
+const DAY = budgetLimits.findIndex(({ window }) => window === 'day')
+
+export class EmbeddedKeyActivityReader extends SqliteReader implements KeyActivityReader {
+  async read(organization: string, keys: readonly string[]): Promise<ReadonlyMap<string, KeyActivity>> {
+    const nowMs = Date.now()
+    const found = this.from((database, tail) => {
+      const stored = storedScopes(database, tail)
+      return keys.flatMap((id) => {
+        const scope = stored(organization, `k${id}`)
+        if (scope === undefined) return []
+        const { spent = 0, held = 0 } = scope.budgets[DAY] ?? {}
+        const day = { usedMs: scope.at, window: scope.windows[DAY] ?? 0, spent, held }
+        return [[id, activityOf(day, nowMs)] as const]
+      })
+    })
+    return new Map(found)
+  }
+}
+
+/** Only the ledger's owner writes the files: what was taken stays for a day, and the reader skips it. */
+export class EmbeddedCrossingReader extends SqliteReader implements CrossingReader {
+  /** The names of what was taken. A crossing with more spent has another name. */
+  private taken = new Set<string>()
+
+  async read(): Promise<readonly SpendCrossing[]> {
+    const rows = this.from((database, tail) => [
+      ...database.query<Row, []>('SELECT * FROM crossing').all(),
+      ...tail.flatMap(({ crossings }) => crossings),
+    ])
+    const found = (rows ?? []).map(crossingOf).filter((one) => one !== undefined)
+    const names = new Set(found.map(nameOf))
+    this.taken = this.taken.intersection(names)
+    return found.filter((one) => !this.taken.has(nameOf(one)))
+  }
+
+  async take(crossings: readonly SpendCrossing[]): Promise<void> {
+    for (const one of crossings) this.taken.add(nameOf(one))
+  }
+}
+
+function nameOf({ organization, key, counter, budget, window, spentMicroUsd, isRefusal }: SpendCrossing): string {
+  return JSON.stringify([organization, key, counter, budget, window, spentMicroUsd, isRefusal])
 }
