@@ -95,9 +95,9 @@ export class TextTokens {
   }
 
   /**
-   * Adds a piece of text, or bytes from the inside of a JSON string, in UTF-8 and with its escapes. Positions and blocks
-   * are then those of its bytes, so that its estimate differs from that of the same text in the choice of the windows,
-   * not in the weights.
+   * Adds a piece of text, or a part of the inside of a JSON string, in UTF-8 and with its escapes. Positions and
+   * blocks are then those of its bytes, so that its estimate differs from that of the same text in the choice of the
+   * windows, not in the weights.
    */
   add(source: string | Uint8Array, from = 0, to: number = source.length): void {
     const start = this.position - from

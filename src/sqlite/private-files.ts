@@ -37,8 +37,8 @@ function giveToOwner(path: string, like: string): void {
 }
 
 /**
- * A small file that weir can do without: what is lost with it is learned again. Empty if there is none, or none that can
- * be read. From then on only weir's own user may read it.
+ * A small file that weir can do without: what is lost with it is learned again. Empty if there is none, or none that
+ * can be read. From then on only weir's own user may read it.
  */
 export function readSmallFile(path: string): JsonObject {
   try {

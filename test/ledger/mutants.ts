@@ -205,7 +205,7 @@ const FULL = 'embedded/socket/full-store.ts'
 const THRESHOLDS = '../core/limit-amounts.ts'
 
 export const memoryMutants: readonly Mutant[] = [
-  [ACCOUNTS, 'scopes: [...pair, ...own]', 'scopes: pair'],
+  [ACCOUNTS, 'const scopes = [...pair, ...own]', 'const scopes = pair'],
   [ACCOUNTS, 'Date.now() < found.untilMs', 'true'],
   [ACCOUNTS, '(place < 0 ? undefined : limits[place + 2])', 'limits[place + 2]'],
   [SCOPE, 'window > opened && now >= (scope.ends[index] ?? 0)', 'window > opened'],
@@ -257,7 +257,7 @@ export const memoryMutants: readonly Mutant[] = [
   [RESERVATION, 'posted(reservation, unit), unposted(reservation, unit))', 'posted(reservation, unit), 0)'],
   [MEMORY, 'Math.max(reservation.dueMs, now + this.terms.leaseMs)', 'now + this.terms.leaseMs'],
   [MEMORY, "if (known.state === 'settled') return 'already_settled'", ''],
-  [MEMORY, 'if (isLate) this.changes.used', 'if (false) this.changes.used'],
+  [MEMORY, 'if (isLate) this.used', 'if (false) this.used'],
   [RESERVATION, 'Math.max(reservation.postedMicroUsd, reservation.floorMicroUsd)', 'reservation.floorMicroUsd'],
   [RESERVATION, "reservation.state === 'lost' ? lostAmount(reservation, unit) :", ''],
   [MEMORY, "state === 'lost' ? lostMs + Math.max(0, reservation.admittedMs - now) : endedMs", 'endedMs'],
@@ -273,7 +273,7 @@ export const memoryMutants: readonly Mutant[] = [
   [RESERVATION, "outcome === 'fits' ? grown : taken", "outcome === 'fits' ? grown : held"],
   [RESERVATION, 'scope.windows[j] !== windows[i]?.[j] ||', ''],
   [ORDER, 'while (before !== undefined && before.dueMs > reservation.dueMs) before = before.before', ''],
-  [MEMORY, 'seriesAt(seriesOf(charge), reservation.admittedMs)', 'seriesAt(charge.model, reservation.admittedMs)'],
+  [MEMORY, 'usage, seriesOf(charge))', 'usage, charge.model)'],
   [RESERVATION, 'series: seriesOfHold(hold)', "series: hold.model ?? ''"],
   [RESERVATION, 'if (spent > 0 && reachesThreshold(', 'if (reservation.place > 0 && reachesThreshold('],
   [RESERVATION, "amountsOf({}, 'unknown')", 'amountsOf({})'],

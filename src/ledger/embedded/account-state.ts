@@ -3,8 +3,8 @@
 import { amountsChangeMs, amountsOf } from '../../core/limit-amounts.ts'
 import { type Account, type CounterAccount, counterName } from '../ledger.ts'
 import { budgetWindows, windowsIn, type ZonedWindows } from '../window.ts'
-import type { Counters } from './counters.ts'
-import { type AllAmounts, at, type LimitedScopes, type Scopes, UNKNOWN_AMOUNTS } from './reservation-moves.ts'
+import type { OrganizationState } from './organization-state.ts'
+import { type AllAmounts, at, type LimitedScopes, UNKNOWN_AMOUNTS } from './reservation-moves.ts'
 import { advance, advanceCounter } from './scope-moves.ts'
 
 /** Where the requests of an account count, and the amounts of its limits. */
@@ -42,41 +42,30 @@ export function termsOf(account: Account): AccountTerms {
   return terms
 }
 
-/** `pair`: the scopes of the organisation and the key. */
-export function accountState(account: Account, pair: Scopes, counters: Counters, now: number): AccountState {
+/**
+ * `counted`: the counters of the request that a call is about. It was admitted with these, whatever budgets the account
+ * has now; the limits of a counter that the account does not have any more are not known.
+ */
+export function accountState(
+  account: Account,
+  organization: OrganizationState,
+  now: number,
+  counted?: readonly string[],
+): AccountState {
   const { budgets, timeZone = 'UTC' } = account
   const { limits, scopeNames } = termsOf(account)
-  if (budgets === undefined) return { scopes: pair, limits, budgets, zoned: undefined }
-  const zoned = windowsIn(timeZone, now)
-  const own = scopeNames.map((name) => counters.open(name, now, zoned))
-  return { scopes: [...pair, ...own], limits, budgets, zoned }
-}
-
-/**
- * The same for a call about a request that was admitted with these counters, whatever budgets the account has now. The
- * limits of a counter that the account does not have any more are not known.
- */
-export function stateOfRequest(
-  account: Account,
-  counted: readonly string[],
-  pair: Scopes,
-  counters: Counters,
-  now: number,
-): AccountState {
-  const { timeZone = 'UTC' } = account
-  const { limits, scopeNames } = termsOf(account)
-  if (countsIn(account, counted)) return accountState(account, pair, counters, now)
-  const zoned = account.budgets && windowsIn(timeZone, now)
-  const amounts = counted.map((key) => {
-    const place = scopeNames.indexOf(key)
+  const isMoved = counted !== undefined && !countsIn(account, counted)
+  const pair = organization.pair(account.key, now)
+  if (budgets === undefined && !isMoved) return { scopes: pair, limits, budgets, zoned: undefined }
+  const zoned = budgets && windowsIn(timeZone, now)
+  const own = (isMoved ? counted : scopeNames).map((name) => organization.counters.open(name, now, zoned))
+  const scopes = [...pair, ...own]
+  if (!isMoved) return { scopes, limits, budgets, zoned }
+  const amounts = counted.map((name) => {
+    const place = scopeNames.indexOf(name)
     return (place < 0 ? undefined : limits[place + 2]) ?? UNKNOWN_AMOUNTS
   })
-  return {
-    scopes: [...pair, ...counted.map((key) => counters.open(key, now, zoned))],
-    limits: [...limits.slice(0, 2), ...amounts],
-    budgets: undefined,
-    zoned,
-  }
+  return { scopes, limits: [...limits.slice(0, 2), ...amounts], budgets: undefined, zoned }
 }
 
 /** Whether the counters of an account are these. */

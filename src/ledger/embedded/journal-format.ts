@@ -71,7 +71,7 @@ function headOf(body: Uint8Array): string {
 }
 
 /** A group whose line is whole. */
-export interface WholeGroup extends Pick<Group<Row>, 'number' | 'synced'> {
+interface WholeGroup extends Pick<Group<Row>, 'number' | 'synced'> {
   /** Most groups of a file are in SQLite already, and reading one takes most of the time: a start needs few. */
   read(): Group<Row>
 }

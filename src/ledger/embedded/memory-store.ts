@@ -23,10 +23,10 @@ import {
   TERMS,
   type Terms,
 } from '../reservation-store.ts'
-import { minusUsage, usageOf } from '../usage-figures.ts'
+import { minusUsage, type UsageFigures, usageOf } from '../usage-figures.ts'
 import { seriesAt, seriesOf } from '../usage-series.ts'
 import { keptUntil } from '../window.ts'
-import { type AccountState, accountState, advanceAll, stateOfRequest, termsOf, windowsOf } from './account-state.ts'
+import { type AccountState, accountState, advanceAll, termsOf, windowsOf } from './account-state.ts'
 import { firstRefusal, rateStatuses, roomOf } from './limit-check.ts'
 import type { Clock } from './monotonic-clock.ts'
 import { OrganizationState } from './organization-state.ts'
@@ -150,7 +150,7 @@ export class MemoryStore {
     if (known.state === 'settled') return 'already_settled'
     const state = this.advanced(account, now, known)
     const isLate = known.state === 'lost'
-    if (isLate) this.changes.used(known, seriesAt(known.series, known.admittedMs), minusUsage(lostUsage(known)))
+    if (isLate) this.used(known, minusUsage(lostUsage(known)))
     free(known, state, usedOf(charge, 1), now)
     this.changed(state)
     this.end(known, 'settled', now)
@@ -266,12 +266,7 @@ export class MemoryStore {
       if (known !== undefined && known.limits === termsOf(account).limits) return known
     }
     const organization = this.organization(account.organization)
-    const { counters } = organization
-    const pair = organization.pair(account.key, now)
-    const own =
-      reservation === undefined
-        ? accountState(account, pair, counters, now)
-        : stateOfRequest(account, reservation.counters, pair, counters, now)
+    const own = accountState(account, organization, now, reservation?.counters)
     const isStored = isSimple && organization.hasPair(account.key)
     const state = { ...own, organization, isStored }
     if (isStored) this.accountStates.set(account, state)
@@ -379,14 +374,17 @@ export class MemoryStore {
     freeLost(reservation, scopes)
     this.keep(scopes)
     this.end(reservation, 'lost', now)
-    this.changes.used(reservation, seriesAt(reservation.series, reservation.admittedMs), lostUsage(reservation))
+    this.used(reservation, lostUsage(reservation))
     this.changes.ended(reservation, 'lost', undefined, now)
   }
 
   protected count(reservation: ReservationState, charge: Charge): void {
     const usage = usageOf(charge)
-    if (usage === undefined) return
-    this.changes.used(reservation, seriesAt(seriesOf(charge), reservation.admittedMs), usage)
+    if (usage !== undefined) this.used(reservation, usage, seriesOf(charge))
+  }
+
+  protected used(reservation: ReservationState, figures: UsageFigures, series: string = reservation.series): void {
+    this.changes.used(reservation, seriesAt(series, reservation.admittedMs), figures)
   }
 
   protected end(reservation: ReservationState, state: Exclude<ReservationState['state'], 'live'>, now: number): void {

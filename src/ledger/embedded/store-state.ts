@@ -186,17 +186,10 @@ export function counterUsageOf(scope: ScopeState): CounterUsage {
 
 /** A copy for readers, who advance it to their time. */
 export function copyOf(scope: ScopeState): ScopeState {
-  const { organization, key, at, rates, live, windows, budgets, ends, untilMs } = scope
   return {
-    organization,
-    key,
-    at,
-    rates: rates.map(({ used, at, idled }) => ({ used, at, idled })),
-    live,
-    windows,
-    budgets: budgets.map(({ spent, held, refused, refusedIn }) => ({ spent, held, refused, refusedIn })),
-    ends,
-    untilMs,
+    ...scope,
+    rates: scope.rates.map((bucket) => ({ ...bucket })),
+    budgets: scope.budgets.map((budget) => ({ ...budget })),
     crossings: NO_CROSSINGS,
     isChanged: false,
   }

@@ -31,7 +31,7 @@ import {
   usageOf,
   usageOfLost,
 } from '../../usage-figures.ts'
-import { seriesAt, seriesOf } from '../../usage-series.ts'
+import { seriesOf } from '../../usage-series.ts'
 import { budgetWindows, dayOf, windowsIn } from '../../window.ts'
 import { countsIn } from '../account-state.ts'
 import { MemoryStore, NOTHING } from '../memory-store.ts'
@@ -99,18 +99,15 @@ export class FullStore extends MemoryStore {
     }
     if (known.state !== 'live' && known.state !== 'lost') return 'ended'
     const state = this.advanced(account, now, known)
-    const kind = known.state === 'lost' ? 'withdrawn' : 'cancelled'
-    const series = seriesAt(known.series, known.admittedMs)
-    if (known.state === 'lost') this.changes.used(known, series, minusUsage(lostUsage(known)))
+    const isLost = known.state === 'lost'
+    if (isLost) this.used(known, minusUsage(lostUsage(known)))
     const { postedInput, postedOutput, postedMicroUsd } = known
     const progress = { inputTokens: postedInput, outputTokens: postedOutput, images: 0, costMicroUsd: postedMicroUsd }
     free(known, state, usedOf(progress, 0), now)
     this.changed(state)
     this.end(known, 'cancelled', now)
-    if (postedMicroUsd > 0) {
-      this.changes.used(known, series, usageOfLost(postedInput, postedOutput, postedMicroUsd))
-    }
-    this.changes.ended(known, kind, undefined, now)
+    if (postedMicroUsd > 0) this.used(known, usageOfLost(postedInput, postedOutput, postedMicroUsd))
+    this.changes.ended(known, isLost ? 'withdrawn' : 'cancelled', undefined, now)
     return 'cancelled'
   }
 
@@ -170,9 +167,7 @@ export class FullStore extends MemoryStore {
     this.changed(state)
     this.end(reservation, 'settled', now)
     this.count(reservation, charge)
-    if (claimed !== undefined) {
-      this.changes.used(reservation, seriesAt(seriesOf(charge), admittedMs), minusUsage(claimed))
-    }
+    if (claimed !== undefined) this.used(reservation, minusUsage(claimed), seriesOf(charge))
     this.changes.ended(reservation, 'direct', charge, now)
     return 'settled'
   }
