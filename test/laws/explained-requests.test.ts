@@ -204,9 +204,7 @@ class History implements AsyncDisposable {
   private async settled(): Promise<void> {
     const { ledger } = this
     await this.serving.idle()
-    await until(async () =>
-      ledger instanceof EmbeddedLedger ? ledger.isWritten : ledger.health().pending === 0,
-    )
+    await until(async () => (ledger instanceof EmbeddedLedger ? ledger.isWritten : ledger.health().pending === 0))
   }
 
   private async compare(): Promise<string> {

@@ -1,30 +1,19 @@
 /** `audit.keep_days` limits how long a gateway's files keep single requests. The usage sums stay. */
 
 import { Database } from 'bun:sqlite'
-import { afterEach, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import { OUTBOX_FILE } from '../../src/ledger/redis/outbox/outbox-schema.ts'
+import { directories } from '../support/directories.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { logged } from './seen.ts'
 
 const DAY_MS = 86_400_000
 const START_MS = Date.UTC(2026, 10, 1)
-const directories: string[] = []
-
-afterEach(() => {
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
-
-function directoryOf(): string {
-  const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(made)
-  return made
-}
+const newDirectory = directories()
 
 /** The days after the first on which the kept requests ended, and how many requests the sums have. */
 function kept(path: string): readonly [days: readonly number[], requests: number] {
@@ -36,7 +25,7 @@ function kept(path: string): readonly [days: readonly number[], requests: number
 }
 
 test('the embedded ledger deletes requests that are too old, and no usage', async () => {
-  const directory = directoryOf()
+  const directory = newDirectory()
   const account = accountOf()
   const clock = { ms: START_MS, now: () => clock.ms }
   const ledger = EmbeddedLedger.open(directory, { clock, keepMs: 7 * DAY_MS })
@@ -51,7 +40,7 @@ test('the embedded ledger deletes requests that are too old, and no usage', asyn
 })
 
 test('the outbox deletes requests that are too old, and no usage', async () => {
-  const directory = directoryOf()
+  const directory = newDirectory()
   const account = accountOf()
   let now = START_MS
   const outbox = new Outbox(directory, () => now, 7 * DAY_MS)

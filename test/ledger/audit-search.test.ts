@@ -1,8 +1,6 @@
 /** Finding one request by its id: the creation time in the id limits what is read. */
 
-import { afterEach, describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { newRequestId, requestTimeMs } from '../../src/core/request-id.ts'
 import { type EndKind, settledRow } from '../../src/ledger/audit-columns.ts'
@@ -12,16 +10,13 @@ import { openReader, RedisAuditLog } from '../../src/ledger/redis/readers/redis-
 import { ORGANIZATIONS_KEY, redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { LogWriter, RowBatch } from '../../src/ledger/request-writer.ts'
 import { openDatabase } from '../../src/sqlite/database.ts'
+import { directories } from '../support/directories.ts'
 import { chargeOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 
 const HOUR_MS = 3_600_000
 const START_MS = Date.UTC(2026, 9, 1)
-const directories: string[] = []
-
-afterEach(() => {
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
+const newDirectory = directories()
 
 /** An id as `newRequestId` makes it, created at another time. */
 function idAt(ms: number): string {
@@ -36,8 +31,7 @@ interface Ended {
 
 /** A ledger file of `commits` commits of 50 requests each, one commit a second, then the requests in `more`. */
 function logOf(commits: number, more: readonly Ended[] = []): string {
-  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(directory)
+  const directory = newDirectory()
   const database = openDatabase(join(directory, LEDGER_FILE), LEDGER_SCHEMA)
   const writer = new LogWriter(database, 1e15)
   const account = { organization: 'acme', key: 'ci' }

@@ -4,9 +4,8 @@
  */
 
 import { Database } from 'bun:sqlite'
-import { afterEach, expect, test } from 'bun:test'
-import { cpSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { expect, test } from 'bun:test'
+import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Redis } from 'ioredis'
 import { openSqliteKeyStore } from '../../src/keys/sqlite-key-store.ts'
@@ -21,6 +20,7 @@ import { openReader, RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { groupUsage, type UsageLog } from '../../src/ledger/usage-log.ts'
 import { dayOf } from '../../src/ledger/window.ts'
+import { directories } from '../support/directories.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { REDIS, VALKEY } from './programs.ts'
 import { RedisServer } from './redis-server.ts'
@@ -31,15 +31,10 @@ const JOURNAL_FIXTURES = join(import.meta.dir, '../fixtures/ledger/earlier-journ
 const KEEP_MS = 1e15
 const ALL = { sinceMs: 0, untilMs: 1e14, sinceDay: 0, untilDay: 1e6 }
 const account = accountOf({}, {}, 'acme')
-const directories: string[] = []
-
-afterEach(() => {
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
+const newDirectory = directories()
 
 function filesOf(...names: readonly string[]): string {
-  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(directory)
+  const directory = newDirectory()
   for (const name of names) cpSync(join(FIXTURES, name), join(directory, name))
   return directory
 }

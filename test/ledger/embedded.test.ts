@@ -1,9 +1,8 @@
 /** The embedded ledger when its process is killed, its disk is full or its file is damaged. */
 
 import { Database } from 'bun:sqlite'
-import { afterEach, describe, expect, test } from 'bun:test'
-import { chmodSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
+import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { LedgerPlace } from '../../src/assembly/open-ledger.ts'
 import type { AuditRow } from '../../src/ledger/audit-columns.ts'
@@ -19,26 +18,14 @@ import {
 import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
 import { monthOf } from '../../src/ledger/window.ts'
 import { LedgerFileError } from '../../src/sqlite/database.ts'
+import { directories } from '../support/directories.ts'
 import { openLedger } from '../support/open-ledger.ts'
 import { accountOf, chargeOf, holdOf, spend as spendLimits } from './conformance.ts'
 import { Random, randomSeed } from './random.ts'
 
 const CHILD = join(import.meta.dir, 'embedded-child.ts')
 const account = accountOf({}, {}, 'acme')
-const directories: string[] = []
-
-function directory(): string {
-  const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(made)
-  return made
-}
-
-afterEach(() => {
-  for (const one of directories.splice(0)) {
-    chmodSync(one, 0o700)
-    rmSync(one, { recursive: true, force: true })
-  }
-})
+const directory = directories()
 
 async function rowsOf(at: string): Promise<readonly AuditRow[]> {
   const pages = await Array.fromAsync(new EmbeddedAuditLog(at).read({ sinceMs: 0, untilMs: Number.MAX_SAFE_INTEGER }))

@@ -1,9 +1,8 @@
 /** The journal of the embedded ledger: what readers see, what a start makes of it, and a locked SQLite file. */
 
 import { Database } from 'bun:sqlite'
-import { afterEach, describe, expect, test } from 'bun:test'
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { Journal } from '../../src/ledger/embedded/journal.ts'
@@ -17,22 +16,13 @@ import {
 } from '../../src/ledger/embedded/sqlite-readers.ts'
 import { EmbeddedWindowReset } from '../../src/ledger/embedded/sqlite-window-reset.ts'
 import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
+import { directories } from '../support/directories.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { until } from './seen.ts'
 
 const account = accountOf({}, {}, 'acme')
 const ALL = { sinceMs: 0, untilMs: 1e15, sinceDay: 0, untilDay: 1e6 }
-const folders: string[] = []
-
-afterEach(() => {
-  for (const one of folders.splice(0)) rmSync(one, { recursive: true, force: true })
-})
-
-function folder(): string {
-  const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  folders.push(made)
-  return made
-}
+const folder = directories()
 
 async function settle(ledger: EmbeddedLedger, cost: number): Promise<void> {
   ledger.settle(ledger.reserve(account, holdOf(100)), chargeOf(cost))

@@ -1,8 +1,6 @@
 /** Usage older than 31 days is folded into days, and after 400 days into months; the sums stay exactly the same. */
 
-import { afterEach, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { EmbeddedUsageLog } from '../../src/ledger/embedded/sqlite-readers.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA } from '../../src/ledger/embedded/state-tables.ts'
@@ -16,16 +14,13 @@ import { groupUsage, type UsageLog, type UsageRow } from '../../src/ledger/usage
 import { partsOf } from '../../src/ledger/usage-series.ts'
 import { dayOf, dayText, firstKeptDay, foldedDay, monthEndMs, monthOf } from '../../src/ledger/window.ts'
 import { openDatabase } from '../../src/sqlite/database.ts'
+import { directories } from '../support/directories.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
 
 const DAY_MS = 86_400_000
 const TODAY = dayOf(Date.UTC(2026, 10, 21))
-const directories: string[] = []
-
-afterEach(() => {
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
+const newDirectory = directories()
 
 test('a month is folded once its last day is more than 400 days past', () => {
   // 2026-11-21 less 400 days is 2025-10-17.
@@ -108,8 +103,7 @@ async function check(log: UsageLog, rows: readonly UsageRow[]): Promise<void> {
 
 test('the embedded ledger folds old days, a few rows at a time', async () => {
   const rows = rowsOf(new Random(randomSeed('folding')))
-  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(directory)
+  const directory = newDirectory()
   const database = openDatabase(join(directory, LEDGER_FILE), LEDGER_SCHEMA)
   const writer = new LogWriter(database, 90 * DAY_MS)
   for (const row of rows) writer.usage(row, row)
