@@ -34,14 +34,12 @@ export class Addresses {
     private readonly nowMs: () => number = () => performance.now(),
   ) {}
 
-  /**
-   * At least one address. An array if they are known; rejects with `TransportError` `unconnected` if the name has none.
-   */
-  of(hostname: string): readonly string[] | Promise<readonly string[]> {
+  /** At least one address. Rejects with `TransportError` `unconnected` if the name has none. */
+  async of(hostname: string): Promise<readonly string[]> {
     const known = this.known.get(hostname)
     if (known !== undefined && this.nowMs() < known.untilMs) return known.addresses
     if (isIP(hostname) !== 0) return [hostname]
-    return this.asking.getOrInsertComputed(hostname, () => this.ask(hostname))
+    return await this.asking.getOrInsertComputed(hostname, () => this.ask(hostname))
   }
 
   /** The next connection looks the name up again: what is known led nowhere. */

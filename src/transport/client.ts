@@ -3,7 +3,7 @@
 import { type ForwardProxies, proxiesOfProcess } from '../core/forward-proxies.ts'
 import { Addresses } from './addresses.ts'
 import { Authorities } from './dial.ts'
-import type { ExchangeOwner, HttpExchange } from './exchange.ts'
+import type { ExchangeOwner } from './exchange.ts'
 import type { Origin } from './origin.ts'
 import { Pool } from './pool.ts'
 import { type ClientRequest, type OutgoingHead, RequestHeads } from './request-head.ts'
@@ -33,19 +33,7 @@ export class HttpClient implements ExchangeOwner {
     return this.heads.of(request)
   }
 
-  connect(exchange: HttpExchange): void {
-    this.poolOf(exchange.origin).connect(exchange)
-  }
-
-  withdraw(exchange: HttpExchange): void {
-    this.poolOf(exchange.origin).withdraw(exchange)
-  }
-
-  canConnect(origin: Origin, ms: number): Promise<boolean> {
-    return this.poolOf(origin).canConnect(ms)
-  }
-
-  private poolOf(origin: Origin): Pool {
+  poolOf(origin: Origin): Pool {
     const known = this.pools.get(origin.key)
     if (known !== undefined) return known
     if (this.pools.size >= POOLS_MAX) for (const [key, pool] of this.pools) if (pool.isEmpty) this.pools.delete(key)

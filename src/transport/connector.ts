@@ -34,16 +34,13 @@ export class Connector {
     private readonly owner: ConnectorOwner,
   ) {}
 
-  /** The owner may hear of a failure only after this returned. */
+  /** The owner hears of the outcome after this returned. */
   start(addresses: Addresses): void {
     const { proxy } = this.origin
-    const found = addresses.of((proxy ?? this.origin).hostname)
-    if (found instanceof Promise)
-      found.then(
-        (list) => this.begin(list),
-        (error: TransportError) => this.fail(proxy === undefined ? error : unreachableProxy(proxy, error.code)),
-      )
-    else this.begin(found)
+    addresses.of((proxy ?? this.origin).hostname).then(
+      (list) => this.begin(list),
+      (error: TransportError) => this.fail(proxy === undefined ? error : unreachableProxy(proxy, error.code)),
+    )
   }
 
   abandon(): void {

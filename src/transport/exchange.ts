@@ -1,12 +1,13 @@
 /** One request and its response: what is still to be sent, what has come, and how either side ends it. */
 
+import type { Transform } from 'node:stream'
 import { BytePieces } from '../core/byte-pieces.ts'
 import { partOf } from '../core/bytes.ts'
 import { ProviderError } from '../core/provider-error.ts'
-import { type Decompressor, decompressorOf } from './decompressor.ts'
+import { decompressorOf } from './decompressor.ts'
 import type { Origin } from './origin.ts'
 import { PieceWriter } from './piece-writer.ts'
-import { credentialRefusal } from './proxy-tunnel.ts'
+import { proxyRefusal } from './proxy-tunnel.ts'
 import type { ClientRequest, OutgoingHead } from './request-head.ts'
 import type { ResponseHead } from './response-head.ts'
 import type { ResponseSink } from './response-parser.ts'
@@ -33,16 +34,21 @@ export interface ResponseHandler {
   fail(error: ProviderError): void
 }
 
-/** Finds connections for exchanges. */
-export interface ExchangeOwner {
-  /** Throws `TransportError` for a request that cannot be sent. */
-  headOf(request: ClientRequest): OutgoingHead
+/** The connections to one origin. */
+interface Connections {
   /** The exchange needs a connection. */
   connect(exchange: HttpExchange): void
   /** The exchange no longer needs one. */
   withdraw(exchange: HttpExchange): void
-  /** Resolves with false if no new connection to the origin can be made within `ms`. */
-  canConnect(origin: Origin, ms: number): Promise<boolean>
+  /** Resolves with false if no new connection can be made within `ms`. */
+  canConnect(ms: number): Promise<boolean>
+}
+
+/** Finds connections for exchanges. */
+export interface ExchangeOwner {
+  /** Throws `TransportError` for a request that cannot be sent. */
+  headOf(request: ClientRequest): OutgoingHead
+  poolOf(origin: Origin): Connections
 }
 
 /** The connection that an exchange runs on. */
@@ -70,7 +76,7 @@ export class HttpExchange implements ResponseSink {
   private body: ClientRequest['body'] | undefined
   private handler: ResponseHandler | undefined
   private carrier: Carrier | undefined
-  private decompressor: Decompressor | undefined
+  private decompressor: Transform | undefined
   /** Bytes of the body. */
   private bodyBytes = 0
   /** Of head and body, if the body comes in pieces. Absent until the head is written, and after everything was. */
@@ -112,7 +118,7 @@ export class HttpExchange implements ResponseSink {
     this.isSentOnce = request.isSentOnce === true
     this.body = typeof body === 'string' && body.length > TEXT_CHARS_MAX ? BytePieces.of([Buffer.from(body)]) : body
     this.bodyBytes = typeof this.body === 'string' ? Buffer.byteLength(this.body) : this.body.byteLength
-    this.owner.connect(this)
+    this.pool.connect(this)
   }
 
   private failSoon(error: TransportError): void {
@@ -120,9 +126,13 @@ export class HttpExchange implements ResponseSink {
   }
 
   /** Only of a request that can be sent. */
-  get origin(): Origin {
+  private get origin(): Origin {
     if (this.request === undefined) throw new Error('the exchange has no request')
     return this.request.origin
+  }
+
+  private get pool(): Connections {
+    return this.owner.poolOf(this.origin)
   }
 
   /** False if no byte of the request has left, so that the server cannot have received any. */
@@ -136,7 +146,7 @@ export class HttpExchange implements ResponseSink {
     const { carrier, request } = this
     this.finish()
     if (carrier !== undefined) carrier.close()
-    else if (request !== undefined && !this.isComplete) this.owner.withdraw(this)
+    else if (request !== undefined && !this.isComplete) this.pool.withdraw(this)
   }
 
   /** Stops reading. Bytes that were already read may still come: at most 512 KiB, and an end after them. */
@@ -159,7 +169,7 @@ export class HttpExchange implements ResponseSink {
    */
   async canConnect(ms: number): Promise<boolean> {
     if (this.isOver || this.hasHeard) return true
-    if (this.wasConnected) return !this.isOnKept || (await this.owner.canConnect(this.origin, ms))
+    if (this.wasConnected) return !this.isOnKept || (await this.pool.canConnect(ms))
     await new Promise((resolve) => setTimeout(resolve, ms))
     return this.wasConnected || this.isOver
   }
@@ -230,7 +240,7 @@ export class HttpExchange implements ResponseSink {
   head(head: ResponseHead): void {
     const { proxy, isSecure } = this.origin
     // The provider has not seen it, and its caller cannot know of the proxy.
-    if (head.status === 407 && proxy !== undefined && !isSecure) return this.breakOff(credentialRefusal(proxy))
+    if (head.status === 407 && proxy !== undefined && !isSecure) return this.breakOff(proxyRefusal(proxy, head.status))
     this.hasHead = true
     this.body = this.isWritten ? undefined : this.body
     if (head.coding !== '') this.decompressor = decompressorOf(head.coding, this)
@@ -239,7 +249,7 @@ export class HttpExchange implements ResponseSink {
 
   data(bytes: Uint8Array, from: number, to: number): void {
     if (this.decompressor === undefined) this.handler?.data(bytes, from, to)
-    else if (!this.isOver && !this.decompressor.push(partOf(bytes, from, to))) this.carrier?.pause()
+    else if (!this.isOver && !this.decompressor.write(partOf(bytes, from, to))) this.carrier?.pause()
   }
 
   get takesText(): boolean {
@@ -255,7 +265,7 @@ export class HttpExchange implements ResponseSink {
     if (this.isOver) return
     this.carrier = undefined
     this.isComplete = true
-    if (this.decompressor === undefined) this.end()
+    if (this.decompressor === undefined) this.decompressedAll()
     else this.decompressor.end()
   }
 
@@ -265,7 +275,7 @@ export class HttpExchange implements ResponseSink {
     this.carrier = undefined
     if (this.isLostInPool(error)) {
       this.isRepeat = true
-      this.owner.connect(this)
+      this.pool.connect(this)
       return
     }
     const { handler } = this
@@ -286,7 +296,9 @@ export class HttpExchange implements ResponseSink {
   }
 
   decompressedAll(): void {
-    this.end()
+    const { handler } = this
+    this.finish()
+    handler?.end()
   }
 
   notDecompressed(): void {
@@ -304,19 +316,13 @@ export class HttpExchange implements ResponseSink {
     this.fail(error)
   }
 
-  private end(): void {
-    const { handler } = this
-    this.finish()
-    handler?.end()
-  }
-
   private finish(): void {
     this.isOver = true
     this.carrier = undefined
     this.handler = undefined
     this.body = undefined
     this.writer = undefined
-    this.decompressor?.stop()
+    this.decompressor?.destroy()
   }
 }
 

@@ -26,15 +26,10 @@ export function openTunnel(
     const answer = answerOf(heard)
     if (answer === undefined) return
     socket.off('data', hear)
-    done(answer === 'open' ? undefined : refusal(proxy, answer))
+    done(answer === 'open' ? undefined : proxyRefusal(proxy, answer))
   }
   socket.on('data', hear)
   socket.write(`CONNECT ${authority} HTTP/1.1\r\nhost: ${authority}\r\nuser-agent: weir\r\n${credential}\r\n`)
-}
-
-/** The proxy has answered 407, to `CONNECT` or to a request that it should have passed on. */
-export function credentialRefusal(proxy: ForwardProxy): TransportError {
-  return refusal(proxy, 407)
 }
 
 /** Why no connection to the proxy was made; `code` is that of the system or of the TLS library. */
@@ -64,7 +59,8 @@ function statusOf(heard: Buffer, from: number, to: number): number {
   }
 }
 
-function refusal(proxy: Peer, status: number): TransportError {
+/** The proxy has answered `CONNECT`, or a request that it should have passed on. `status`: 0 if it is not HTTP. */
+export function proxyRefusal(proxy: Peer, status: number): TransportError {
   const place = `the proxy ${authorityOf(proxy)}`
   if (status === 0) return new TransportError('unconnected', `${place} did not answer in HTTP`, 'proxy_malformed')
   // Some answer 401, although RFC 9110 (15.5.8) has 407 for a proxy.
