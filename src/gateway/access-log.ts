@@ -109,6 +109,10 @@ export class RequestLog {
     private readonly writer: LineWriter,
   ) {}
 
+  get requestedModel(): string {
+    return this.model ?? ''
+  }
+
   set requestedModel(name: string) {
     this.model = name.length > NAME_CHARS_MAX ? name.slice(0, NAME_CHARS_MAX) : name
   }

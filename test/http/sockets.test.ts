@@ -224,7 +224,9 @@ describe('a turn', () => {
     const before = [asked.length, weir.ledger.reserved.length]
     const frames = await client.turn(create({ input: 'warm', generate: false }))
     expect(typesOf(frames)).toEqual(['response.created', 'response.completed'])
-    expect(frames.at(-1)).toMatchObject({ response: { output: [], usage: { total_tokens: 0 } } })
+    const gateway = { requested_model: 'answers', served_model: 'answers', fallback_count: 0 }
+    expect(frames[0]).toMatchObject({ gateway })
+    expect(frames.at(-1)).toMatchObject({ gateway, response: { output: [], usage: { total_tokens: 0 } } })
     expect([asked.length, weir.ledger.reserved.length]).toEqual(before)
     await client.turn(create({ input: 'go', previous_response_id: idOf(frames) }))
     expect(asked.at(-1)?.['messages']).toEqual([
