@@ -3,21 +3,18 @@
  * trace and the route header show of them.
  */
 
-import type { Key } from '../catalog/catalog.ts'
 import type { Candidate, Resolution } from '../catalog/resolve.ts'
 import type { CallerError } from '../core/caller-error.ts'
 import { MINUTE_MS } from '../core/durations.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { Learned } from '../providers/provider.ts'
 import { conceal } from '../providers/scrub.ts'
-import type { RequestLog } from './access-log.ts'
 import type { Attempt } from './attempt.ts'
 import { CandidateFailures, callersMistake } from './candidate-failures.ts'
 import type { RestListener } from './candidate-turns.ts'
-import { type Gateway, type Upstream, upstreamOf } from './gateway.ts'
-import type { RunningRequest } from './in-flight.ts'
+import { type Upstream, upstreamOf } from './gateway.ts'
 import { failureOf } from './request-line.ts'
-import type { Work } from './work.ts'
+import type { RunningWork } from './work.ts'
 
 /**
  * A provider that breaks down answers 5xx to all requests at once. Each waits for a random time of up to this long
@@ -27,7 +24,8 @@ const JITTER_MS_MAX = 100
 
 export class AttemptRecord implements RestListener {
   readonly route: RouteHeader | undefined
-  private untilMs: number
+  /** A call that has not begun to answer ends then, and no further candidate is called (`performance.now()`). */
+  dueMs: number
   /**
    * Failed calls, as `routing.max_attempts` counts them. One that was not sent is none of them, nor one whose
    * rejection shows how else to write the request.
@@ -36,20 +34,10 @@ export class AttemptRecord implements RestListener {
   /** Made at the first failure: few requests have one. */
   private madeFailures: CandidateFailures | undefined
 
-  constructor(
-    private readonly gateway: Gateway,
-    private readonly key: Key,
-    private readonly work: Work,
-    private readonly running: RunningRequest,
-    private readonly log: RequestLog,
-  ) {
-    this.untilMs = log.receivedMs + gateway.routing.totalTimeoutMs
+  constructor(private readonly of: RunningWork) {
+    const { gateway, log } = of
+    this.dueMs = log.receivedMs + gateway.routing.totalTimeoutMs
     this.route = gateway.explainRoute ? new RouteHeader() : undefined
-  }
-
-  /** A call that has not begun to answer ends now, and no further candidate is called. */
-  get dueMs(): number {
-    return this.untilMs
   }
 
   /** No call has failed. */
@@ -60,7 +48,7 @@ export class AttemptRecord implements RestListener {
   /** No further candidate may be called. */
   get isOver(): boolean {
     const { failed } = this
-    return failed >= this.gateway.routing.maxAttempts || (failed > 0 && performance.now() >= this.dueMs)
+    return failed >= this.of.gateway.routing.maxAttempts || (failed > 0 && performance.now() >= this.dueMs)
   }
 
   /** The last candidate that was called answered that it broke down. */
@@ -70,7 +58,7 @@ export class AttemptRecord implements RestListener {
 
   /** Before the next candidate, if the last one broke down. */
   async pause(): Promise<void> {
-    const ms = this.gateway.random() * JITTER_MS_MAX
+    const ms = this.of.gateway.random() * JITTER_MS_MAX
     if (performance.now() + ms < this.dueMs) await Bun.sleep(ms)
   }
 
@@ -81,7 +69,7 @@ export class AttemptRecord implements RestListener {
 
   rests(candidate: Candidate): void {
     this.route?.add(candidate, 'resting')
-    const rest = this.gateway.breaker.restOf(candidate.target)
+    const rest = this.of.gateway.breaker.restOf(candidate.target)
     if (rest !== undefined) this.failures.rested(candidate, rest)
   }
 
@@ -100,7 +88,7 @@ export class AttemptRecord implements RestListener {
 
   /** The time in which it waited for room is not the providers'. */
   waited(ms: number): void {
-    this.untilMs += ms
+    this.dueMs += ms
   }
 
   /** The error of a request that no candidate answers. `isAutomatic`: its model was `auto`. */
@@ -113,7 +101,7 @@ export class AttemptRecord implements RestListener {
    * of its call for the trace.
    */
   note(attempt: Attempt, error?: ProviderError, learned?: Learned): void {
-    const { log, running } = this
+    const { log, running } = this.of
     attempt.endTrace(running.interrupted, error)
     if (learned !== undefined) return
     log.attempts.push(attempt.line(log.heardMs, running.interrupted, error))
@@ -128,12 +116,12 @@ export class AttemptRecord implements RestListener {
   learn(attempt: Attempt, error: ProviderError): Learned | undefined {
     const { candidate, learned, startedMs } = attempt
     if (learned?.first !== undefined || performance.now() >= this.dueMs) return undefined
-    return this.work.learn(candidate, this.upstreamOf(attempt), error, startedMs)
+    return this.of.work.learn(candidate, this.upstreamOf(attempt), error, startedMs)
   }
 
   /** The provider of an attempt, which writes the request as the target has taught. */
   upstreamOf({ candidate, learned }: Attempt): Upstream {
-    const usual = upstreamOf(this.gateway, candidate)
+    const usual = upstreamOf(this.of.gateway, candidate)
     return learned === undefined ? usual : { ...usual, provider: learned.provider }
   }
 
@@ -141,11 +129,12 @@ export class AttemptRecord implements RestListener {
   keep({ field, seen, first, ...learned }: Learned, candidate: Candidate): void {
     if (first !== undefined) this.keep(first, candidate)
     const kept = learned.keep()
-    if (kept !== undefined) this.gateway.logEvent('target.form_learned', { ...candidate.target, field, kept, seen })
+    if (kept !== undefined) this.of.gateway.logEvent('target.form_learned', { ...candidate.target, field, kept, seen })
   }
 
   /** What a failure means for the target and for the request. Throws if no other candidate is to be called. */
   fail({ candidate, permit, isFirst }: Attempt, error: ProviderError): void {
+    const { gateway, key } = this.of
     // Nothing was sent, so this shows nothing about the target.
     if (error.detail.unsent === true) return this.failures.cannotTake(error)
     this.failed++
@@ -153,17 +142,17 @@ export class AttemptRecord implements RestListener {
     const restBegins = (isFirst || error.detail.hurried !== true) && permit.failed(error)
     // Logged once per rest, not per request.
     if (restBegins && error.kind === 'credential')
-      this.gateway.logEvent('provider.credential_rejected', { ...candidate.target, ...whyUnsent(error) })
+      gateway.logEvent('provider.credential_rejected', { ...candidate.target, ...whyUnsent(error) })
     if (restBegins && error.kind === 'credit_exhausted')
-      this.gateway.logEvent('provider.credit_exhausted', { ...candidate.target, ...failureOf(error) })
-    const mistake = callersMistake(error, this.key.compatibility.provider_errors)
+      gateway.logEvent('provider.credit_exhausted', { ...candidate.target, ...failureOf(error) })
+    const mistake = callersMistake(error, key.compatibility.provider_errors)
     if (mistake !== undefined) throw mistake
     this.failures.failed(candidate, error)
   }
 
   /** The error without the operator's credentials and addresses, because its message may reach the caller. */
   conceal({ target }: Candidate, error: ProviderError): ProviderError {
-    const upstream = this.gateway.upstreams.get(target.provider)
+    const upstream = this.of.gateway.upstreams.get(target.provider)
     return upstream === undefined ? error : conceal(error, upstream.endpoint)
   }
 }

@@ -55,24 +55,11 @@ export interface Rest extends TargetRef, Failure {
   readonly cuts?: number | undefined
 }
 
-export class Breaker {
+export class Breaker implements Reports {
   private readonly healths = new Map<string, TargetHealth>()
   /** The same by the objects of the configuration: making a key and finding it takes 0.2 µs of a request. */
   private healthsOf = new WeakMap<TargetRef, TargetHealth>()
   private changed: TargetHealth[] = []
-
-  private readonly reports: Reports = {
-    succeeded: (health) => this.succeed(health),
-    exhausted: (health, ms) => this.exhaust(health, ms),
-    failed: (health, error, isCurrent) => this.fail(health, error, isCurrent),
-    cameWhole: (health, streamed) => {
-      health.streams.cameWhole(streamed, this.wallMs())
-      this.noteChange(health, false)
-    },
-    brokeOff: (health, beganMs, error) =>
-      health.streams.brokeOff({ beganMs, ms: this.wallMs() }, failureOfError(error)),
-    probeReleased: (health) => this.send(this.restOfHealth(health)),
-  }
 
   constructor(
     /** Monotonic milliseconds. */
@@ -146,8 +133,8 @@ export class Breaker {
     if (error === undefined) {
       health.cutsInARow = 0
       health.streams.cameWhole(true, this.wallMs())
-      this.succeed(health)
-    } else this.fail(health, new ProviderError(error.kind, error.message, { ...error.detail, retryAfterMs: 0 }), true)
+      this.succeeded(health)
+    } else this.failed(health, new ProviderError(error.kind, error.message, { ...error.detail, retryAfterMs: 0 }), true)
     return true
   }
 
@@ -193,7 +180,7 @@ export class Breaker {
   }
 
   private permit(health: TargetHealth, isProbe = false): Permit {
-    return new Permit(this.reports, health, isProbe, this.wallMs())
+    return new Permit(this, health, isProbe, this.wallMs())
   }
 
   private mayProbe({ probing, claiming, untilMs }: TargetHealth): boolean {
@@ -206,12 +193,48 @@ export class Breaker {
     return this.permit(health, true)
   }
 
-  private succeed(health: TargetHealth): void {
+  // What follows up to `recover` is for permits.
+
+  succeeded(health: TargetHealth): void {
     this.noteAnswer(health)
     health.failuresInARow = 0
     health.failures = 0
     if (health.rests === 0) return health.record(0)
     this.recover(health)
+    this.send(this.restOfHealth(health))
+  }
+
+  /** `isCurrent`: the call began after the last rest. The failures of older calls are why the target rests already. */
+  failed(health: TargetHealth, error: ProviderError, isCurrent: boolean): boolean {
+    const { kind, detail } = error
+    const failure = failureOfError(error)
+    this.noteFailure(health, failure)
+    if (isCurrent) health.failuresMs = [...health.failuresMs.slice(1 - FAILURES_IN_A_ROW), health.failedMs]
+    const askedMs = kind === 'rate_limited' ? Math.min(detail.retryAfterMs ?? 0, ASKED_MS_MAX) : 0
+    const restMs = Math.max(askedMs, isCurrent ? this.restAfter(health, kind) : 0)
+    if (restMs === 0 || restMs <= health.untilMs - this.now()) return false
+    this.rest(health, failure, restMs, askedMs > 0)
+    return true
+  }
+
+  /** It is no failure: the target is still called if there is no other. */
+  exhausted(health: TargetHealth, ms: number): void {
+    this.noteAnswer(health)
+    health.failures = 0
+    health.rests = 0
+    this.rest(health, { reason: 'rate_limited' }, Math.min(ms, ASKED_MS_MAX), false)
+  }
+
+  cameWhole(health: TargetHealth, streamed: boolean): void {
+    health.streams.cameWhole(streamed, this.wallMs())
+    this.noteChange(health, false)
+  }
+
+  brokeOff({ streams }: TargetHealth, beganMs: number, error: ProviderError): void {
+    streams.brokeOff({ beganMs, ms: this.wallMs() }, failureOfError(error))
+  }
+
+  probeReleased(health: TargetHealth): void {
     this.send(this.restOfHealth(health))
   }
 
@@ -248,27 +271,6 @@ export class Breaker {
       this.changed.push(health)
     }
     if (isTurn) this.turned()
-  }
-
-  /** `isCurrent`: the call began after the last rest. The failures of older calls are why the target rests already. */
-  private fail(health: TargetHealth, error: ProviderError, isCurrent: boolean): boolean {
-    const { kind, detail } = error
-    const failure = failureOfError(error)
-    this.noteFailure(health, failure)
-    if (isCurrent) health.failuresMs = [...health.failuresMs.slice(1 - FAILURES_IN_A_ROW), health.failedMs]
-    const askedMs = kind === 'rate_limited' ? Math.min(detail.retryAfterMs ?? 0, ASKED_MS_MAX) : 0
-    const restMs = Math.max(askedMs, isCurrent ? this.restAfter(health, kind) : 0)
-    if (restMs === 0 || restMs <= health.untilMs - this.now()) return false
-    this.rest(health, failure, restMs, askedMs > 0)
-    return true
-  }
-
-  /** It is no failure: the target is still called if there is no other. */
-  private exhaust(health: TargetHealth, ms: number): void {
-    this.noteAnswer(health)
-    health.failures = 0
-    health.rests = 0
-    this.rest(health, { reason: 'rate_limited' }, Math.min(ms, ASKED_MS_MAX), false)
   }
 
   private rest(health: TargetHealth, failure: Failure, ms: number, asked: boolean): void {

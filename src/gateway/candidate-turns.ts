@@ -3,6 +3,7 @@
  */
 
 import type { Candidate } from '../catalog/resolve.ts'
+import { Later, laterOf } from '../core/later.ts'
 import { Attempt } from './attempt.ts'
 import type { Breaker } from './breaker.ts'
 import type { Permit } from './permit.ts'
@@ -51,10 +52,10 @@ export class CandidateTurns {
   }
 
   /**
-   * The next candidate that does not rest; undefined if there is none. A promise if the other workers must be asked
+   * The next candidate that does not rest; undefined if there is none. Later if the other workers must be asked
    * whether this one may probe the candidate; it resolves to undefined if it may not, and then this is called again.
    */
-  next(isFirst: boolean): Attempt | Promise<Attempt | undefined> | undefined {
+  next(isFirst: boolean): Attempt | Later<Attempt | undefined> | undefined {
     while (this.resting === undefined) {
       const candidate = this.candidates[this.turns++]
       if (candidate === undefined) return undefined
@@ -65,21 +66,21 @@ export class CandidateTurns {
         continue
       }
       // Only a target whose rest is over has to ask the other workers, of which one may probe it.
-      if (this.breaker.mustClaim(candidate.target)) return this.claim(candidate, isFirst)
+      if (this.breaker.mustClaim(candidate.target)) return laterOf(this.claim(candidate, isFirst))
       this.rests(candidate)
     }
     return undefined
   }
 
   /** After `next` found none, and no candidate was called: the next of those that may be called at rest. */
-  nextAtRest(isAutomatic: boolean): Attempt | Promise<Attempt | undefined> | undefined {
+  nextAtRest(isAutomatic: boolean): Attempt | Later<Attempt | undefined> | undefined {
     this.resting ??= callableAtRest(this.candidates.slice(this.passed), this.breaker, isAutomatic)
     const candidate = this.resting.shift()
     if (candidate === undefined) return undefined
     const permit = this.breaker.enterAnyway(candidate.target)
     const entering = this.attempt(candidate, permit, true, true)
-    if (!(entering instanceof Promise)) return entering ?? this.nextAtRest(isAutomatic)
-    return entering.then((attempt) => attempt ?? this.nextAtRest(isAutomatic))
+    if (!(entering instanceof Later)) return entering ?? this.nextAtRest(isAutomatic)
+    return laterOf(entering.then((attempt) => attempt ?? this.nextAtRest(isAutomatic)))
   }
 
   private async claim(candidate: Candidate, isFirst: boolean): Promise<Attempt | undefined> {

@@ -115,7 +115,7 @@ async function countedBy(
   const connection = new UpstreamCall(dispatch, endpoint, false, performance.now() + COUNT_MS)
   running.runs(connection)
   const trace = log.trace?.call(candidate)
-  if (trace?.headers !== undefined) connection.addHeaders(trace.headers)
+  connection.addHeaders(trace?.headers)
   try {
     const text = await sendForText(connection, provider, () => running.bodySent())
     const tokens = counter.tokens(parseJson(text, connection.status))

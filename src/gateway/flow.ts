@@ -4,7 +4,7 @@
  */
 
 import { AUTO, type Key, publicName } from '../catalog/catalog.ts'
-import { type Candidate, candidatesOf, type Exclusion, selectModel } from '../catalog/resolve.ts'
+import type { Candidate, Exclusion } from '../catalog/resolve.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { turn } from '../core/event-loop.ts'
 import { Later, type LaterListener } from '../core/later.ts'
@@ -15,7 +15,7 @@ import type { Answer, FlowListener } from './answer.ts'
 import { Attempt } from './attempt.ts'
 import { AttemptRecord } from './attempt-record.ts'
 import { cutCode } from './candidate-failures.ts'
-import { CandidateReserving } from './candidate-reserving.ts'
+import { allows, downgrade, mayDowngrade, reserve } from './candidate-reserving.ts'
 import { CandidateTurns } from './candidate-turns.ts'
 import type { Gateway } from './gateway.ts'
 import { type Interruption, interruptedError, type RunningRequest } from './in-flight.ts'
@@ -25,7 +25,7 @@ import { failureOf } from './request-line.ts'
 import { type Capacity, type Lacking, RequestRoom } from './request-room.ts'
 import type { ErrorReporter, RequestReservation } from './reservation.ts'
 import { spread } from './spread.ts'
-import type { Work } from './work.ts'
+import { type RunningWork, resolveWork, type Work } from './work.ts'
 
 /** The request no longer waits, and its call has not begun: an interruption is seen before that. */
 const NOTHING = { interrupt: () => undefined }
@@ -34,54 +34,45 @@ const NOTHING = { interrupt: () => undefined }
  * One per request; `run` is called once. Each step calls the next one, and only a step that must wait is asynchronous:
  * most requests wait for nothing but the provider, and a promise for each step would be a third of their garbage.
  */
-export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, LaterListener<RequestReservation> {
-  private excluded: readonly Exclusion[] = []
-  /** Known once the model is resolved. */
-  private turns: CandidateTurns | undefined
+export class Flow
+  implements RunningWork, ProviderCallListener, ErrorReporter, PumpListener, LaterListener<RequestReservation>
+{
+  private readonly excluded: readonly Exclusion[]
+  private readonly turns: CandidateTurns
   /** Absent if no provider has limits. */
-  private room: RequestRoom | undefined
+  private readonly room: RequestRoom | undefined
   /** Known once the ledger has admitted the request. */
   private reservation: RequestReservation | undefined
-  private readonly reserving: CandidateReserving
   private readonly attempts: AttemptRecord
   /** The last one. */
   private attempt: Attempt | undefined
 
+  /** Resolves the model. Throws the `CallerError` of one that cannot be used. */
   constructor(
-    private readonly gateway: Gateway,
-    private readonly key: Key,
-    private readonly work: Work,
-    private readonly running: RunningRequest,
-    private readonly log: RequestLog,
+    readonly gateway: Gateway,
+    readonly key: Key,
+    readonly work: Work,
+    readonly running: RunningRequest,
+    readonly log: RequestLog,
     private readonly listener: FlowListener,
   ) {
-    this.attempts = new AttemptRecord(gateway, key, work, running, log)
-    this.reserving = new CandidateReserving(gateway, key, work, log, this.attempts.route)
+    const { breaker, capacity, catalog } = gateway
+    const { candidates, excluded } = resolveWork(catalog, key, work)
+    const listed = spread(candidates, work)
+    this.excluded = excluded
+    this.attempts = new AttemptRecord(this)
+    this.room = capacity && this.requestRoom(capacity)
+    this.turns = new CandidateTurns(listed, work.order(listed), breaker, this.attempts, this.room)
   }
 
   run(): void {
     try {
-      this.resolve()
-      const opening = this.reserving.begin(this.requireTurns().candidates[0])
+      const opening = reserve(this, this.turns.candidates[0])
       if (opening instanceof Later) opening.listen(this)
       else this.resolved(opening)
     } catch (error) {
       this.rejected(error)
     }
-  }
-
-  private resolve(): void {
-    const { work, key } = this
-    const { catalog } = this.gateway
-    const selected = selectModel(catalog, key, work.model, work.kind)
-    // The candidates depend on the estimate; a model that does not exist needs none.
-    work.estimate()
-    const { candidates, excluded } = candidatesOf(catalog, key, selected, work)
-    this.excluded = excluded
-    const listed = spread(candidates, work)
-    const { capacity } = this.gateway
-    this.room = capacity && this.requestRoom(capacity)
-    this.turns = new CandidateTurns(listed, work.order(listed), this.gateway.breaker, this.attempts, this.room)
   }
 
   private requestRoom(capacity: Capacity): RequestRoom {
@@ -100,21 +91,19 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
 
   /** What the call needs is fetched while the ledger reserves. */
   private async fetch(fetching: NonNullable<Work['fetching']>): Promise<void> {
-    this.requireTurns().candidates = await fetching
+    this.turns.candidates = await fetching
     this.next()
   }
 
   /** The ledger has not admitted it. */
   rejected(error: unknown): void {
-    const { turns } = this
-    if (turns === undefined || !this.reserving.downgrades(error, turns.candidates[0]))
-      return this.listener.failed(error)
-    void this.downgrade(error, turns)
+    if (mayDowngrade(this, error, this.turns.candidates[0])) void this.downgrade(error)
+    else this.listener.failed(error)
   }
 
-  private async downgrade(refusal: unknown, turns: CandidateTurns): Promise<void> {
+  private async downgrade(refusal: unknown): Promise<void> {
     try {
-      this.resolved(await this.reserving.downgrade(refusal, turns))
+      this.resolved(await downgrade(this, refusal, this.turns, this.attempts.route))
     } catch (error) {
       this.listener.failed(error)
     }
@@ -123,14 +112,14 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
   /** Calls the next candidate; fails the request if there is none. */
   private next(): void {
     try {
-      const turns = this.requireTurns()
+      const { turns } = this
       const isAutomatic = this.work.model === AUTO
       const { isFirst, isOver } = this.attempts
       const next = isOver ? undefined : turns.next(isFirst)
-      if (next instanceof Promise) return void this.tryLater(next)
+      if (next instanceof Later) return void this.tryLater(next)
       if (next === undefined && !isOver && this.waits()) return
       const attempt = next ?? (isFirst ? turns.nextAtRest(isAutomatic) : undefined)
-      if (attempt instanceof Promise) return void this.tryLater(attempt)
+      if (attempt instanceof Later) return void this.tryLater(attempt)
       if (attempt !== undefined) return this.try(attempt)
       if (isOver || !this.waits()) throw this.attempts.toCallerError(isAutomatic)
     } catch (error) {
@@ -178,7 +167,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     this.next()
   }
 
-  private async tryLater(claiming: Promise<Attempt | undefined>): Promise<void> {
+  private async tryLater(claiming: Later<Attempt | undefined>): Promise<void> {
     try {
       const attempt = await claiming
       if (attempt === undefined) this.next()
@@ -200,7 +189,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
   private try(attempt: Attempt): void {
     this.attempt = attempt
     try {
-      const isAllowed = this.reserving.allows(attempt.candidate, this.requireReservation())
+      const isAllowed = allows(this, attempt.candidate, this.requireReservation())
       const isReady = !this.attempts.hasBrokenDown && !this.running.isHeavy
       if (isAllowed === true && isReady) this.call(attempt)
       else void this.callLater(attempt, isAllowed)
@@ -209,7 +198,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     }
   }
 
-  private async callLater(attempt: Attempt, allowing: boolean | Promise<boolean>): Promise<void> {
+  private async callLater(attempt: Attempt, allowing: boolean | Later<boolean>): Promise<void> {
     try {
       if (!(await allowing)) {
         this.attempts.route?.add(attempt.candidate, 'over the limit')
@@ -239,7 +228,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     const { trace } = this.log
     if (trace !== undefined) {
       attempt.trace = trace.call(candidate)
-      call.addHeaders(attempt.trace.headers)
+      call.connection.addHeaders(attempt.trace.headers)
     }
     call.send(this, reservation)
   }
@@ -275,15 +264,13 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
   private succeeded(attempt: Attempt, call: ProviderCall): void {
     const { candidate, permit, learned } = attempt
     if (learned !== undefined) this.attempts.keep(learned, candidate)
-    const isKept = this.room?.hear(attempt, call.reportedLimits, false) === true
-    const exhaustedMs = isKept || this.requireTurns().isOnly ? undefined : call.exhaustedMs
-    if (exhaustedMs === undefined || exhaustedMs === 0) permit.succeeded()
-    else permit.exhausted(exhaustedMs)
+    const isKept = this.room?.hear(attempt, call.connection.reportedLimits, false) === true
+    permit.succeeded(isKept || this.turns.isOnly ? 0 : call.connection.exhaustedMs)
   }
 
   private answerOf(candidate: Candidate, content: Content): Answer {
     this.work.served(candidate)
-    const fallbacks = this.requireTurns().before(candidate)
+    const fallbacks = this.turns.before(candidate)
     const isStream = content instanceof Pump || this.work.answersInEvents === true
     this.log.servedBy(candidate, fallbacks)
     this.log.status = 200
@@ -302,7 +289,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
   private relay(answer: Answer, pump: Pump, call: ProviderCall): void {
     const { log } = this
     const reservation = this.requireReservation()
-    call.endSearch()
+    call.connection.endSearch()
     this.work.streams()
     log.markFirstByte()
     this.running.streams()
@@ -359,7 +346,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     if (attempt === undefined || reservation === undefined) return this.listener.failed(thrown)
     try {
       const isRefused = thrown instanceof ProviderError && thrown.kind === 'rate_limited'
-      if (isRefused) this.room?.hear(attempt, attempt.call?.reportedLimits ?? [], true)
+      if (isRefused) this.room?.hear(attempt, attempt.call?.connection.reportedLimits ?? [], true)
       const learned = this.judge(attempt, reservation, thrown)
       if (learned !== undefined) return this.callAgain(attempt, learned)
       attempt.endGrant(false)
@@ -413,11 +400,6 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     call.abort()
     this.log.servedBy(call.candidate, undefined)
     if (call.wasSent()) this.reservation?.settleInBackground(interrupted, call.bill(isAnswered), this)
-  }
-
-  private requireTurns(): CandidateTurns {
-    if (this.turns === undefined) throw new Error('the model is not resolved yet')
-    return this.turns
   }
 
   private requireReservation(): RequestReservation {

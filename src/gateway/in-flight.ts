@@ -28,10 +28,12 @@ export class RunningRequest implements ListMember {
   reservation: RequestReservation | undefined
   /** Its caller lets others go first where requests wait. */
   isLowered = false
-  private why: Interruption | undefined
+  /** The memory that its body is counted in, until it ends. */
+  body: BodyShare | undefined
+  /** Who may leave; known once the body has arrived. */
+  caller: { readonly hasLeft: boolean } | undefined
+  interrupted: Interruption | undefined
   private work: Interruptible | undefined
-  private body: BodyShare | undefined
-  private caller: { readonly hasLeft: boolean } | undefined
   private isStreamed = false
 
   constructor(private readonly inFlight: InFlight) {}
@@ -41,30 +43,16 @@ export class RunningRequest implements ListMember {
     return this.reservation?.limitHeaders ?? NO_HEADERS
   }
 
-  get interrupted(): Interruption | undefined {
-    return this.why
-  }
-
   /** As `interrupted`, and notices a caller that left just now. For failures alone, because asking costs garbage. */
   get interruptedByNow(): Interruption | undefined {
-    if (this.why === undefined && this.caller?.hasLeft === true) this.interrupt('caller_left')
-    return this.why
-  }
-
-  /** The caller, who may leave. */
-  answers(caller: { readonly hasLeft: boolean }): void {
-    this.caller = caller
+    if (this.interrupted === undefined && this.caller?.hasLeft === true) this.interrupt('caller_left')
+    return this.interrupted
   }
 
   /** What an interruption stops from now on. Stops it at once if the request was interrupted before. */
   runs(work: Interruptible): void {
     this.work = work
-    if (this.why !== undefined) work.interrupt(this.why)
-  }
-
-  /** The memory that the request's body is counted in, until the request ends. */
-  holds(body: BodyShare): void {
-    this.body = body
+    if (this.interrupted !== undefined) work.interrupt(this.interrupted)
   }
 
   /** Each step of the request should have a turn of the event loop of its own. */
@@ -85,8 +73,8 @@ export class RunningRequest implements ListMember {
 
   /** Only the first interruption counts, but the end of the process also ends what is read after a caller left. */
   interrupt(why: Interruption): void {
-    if (this.why !== undefined && why !== 'drained') return
-    this.why ??= why
+    if (this.interrupted !== undefined && why !== 'drained') return
+    this.interrupted ??= why
     this.work?.interrupt(why)
   }
 

@@ -33,26 +33,20 @@ export class Permit {
     this.cuts = health.cuts
   }
 
-  /** The target answers. A stream may still fail afterwards: if those before did, this shows nothing yet. */
-  succeeded(): void {
-    this.hasAnswered = true
-    if (this.health.breaksOff) return
-    this.isOpen = false
-    if (this.isCurrent) this.breaker.succeeded(this.health)
-  }
-
   /**
-   * The target answers, and reports that its rate limit has nothing left for this long: it rests, so that the next
-   * request does not have to be refused first.
+   * The target answers. A stream may still fail afterwards: if those before did, this shows nothing yet. If its rate
+   * limit has nothing left for `exhaustedMs`, it rests, so that the next request does not have to be refused first.
    */
-  exhausted(ms: number): void {
+  succeeded(exhaustedMs = 0): void {
     this.hasAnswered = true
     if (this.health.breaksOff) return
     this.isOpen = false
-    if (this.isCurrent) this.breaker.exhausted(this.health, ms)
+    if (!this.isCurrent) return
+    if (exhaustedMs === 0) this.breaker.succeeded(this.health)
+    else this.breaker.exhausted(this.health, exhaustedMs)
   }
 
-  /** After `succeeded` or `exhausted`: the answer came whole. */
+  /** After `succeeded`: the answer came whole. */
   completed(streamed: boolean): void {
     const { breaksOff } = this.health
     this.breaker.cameWhole(this.health, streamed)

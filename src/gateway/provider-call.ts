@@ -3,7 +3,6 @@
  */
 
 import type { Candidate } from '../catalog/resolve.ts'
-import type { ReportedLimit } from '../core/capacity-limits.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { parseExact } from '../core/exact-json.ts'
 import type { JsonValue } from '../core/json.ts'
@@ -35,7 +34,7 @@ export interface ProviderCallListener {
 
 export abstract class ProviderCall implements Interruptible, Metered, HeadReader {
   protected readonly provider: AnswerReader
-  protected readonly connection: UpstreamCall
+  readonly connection: UpstreamCall
   /** Grows with the output of an answer that is read as a stream. */
   protected reservation: RequestReservation | undefined
   private listener: ProviderCallListener | undefined
@@ -57,11 +56,6 @@ export abstract class ProviderCall implements Interruptible, Metered, HeadReader
     this.listener = listener
     this.reservation = reservation
     this.connection.send(this)
-  }
-
-  /** Before `send`: headers that are no part of what the adapter made. */
-  addHeaders(headers: Readonly<Record<string, string>> | undefined): void {
-    if (headers !== undefined) this.connection.addHeaders(headers)
   }
 
   /** The head of a successful answer has arrived: reads the body. What it throws fails the call. */
@@ -94,21 +88,6 @@ export abstract class ProviderCall implements Interruptible, Metered, HeadReader
 
   /** What is charged: for the complete answer, or for what was used until now. */
   abstract bill(isComplete: boolean): Bill
-
-  /** The search for a candidate that answers is over: from now on only the provider's own deadlines hold. */
-  endSearch(): void {
-    this.connection.endSearch()
-  }
-
-  /** What the provider reports of its limits, by the head of its answer. */
-  get reportedLimits(): readonly ReportedLimit[] {
-    return this.connection.reportedLimits
-  }
-
-  /** How long the provider has nothing left of a rate limit, by the head of its answer, in milliseconds. */
-  get exhaustedMs(): number | undefined {
-    return this.connection.exhaustedMs
-  }
 
   /** Ends the call in whatever state it is, and leaves nothing open. */
   abort(): void {

@@ -96,14 +96,12 @@ export interface RefusedLine extends RequestLine {
   readonly key_state?: string | undefined
 }
 
-/** The fields of a line that are the same for many requests of one key, in their order, as JSON. */
-interface Repeated {
-  readonly organization: string | undefined
-  readonly dialect: string | undefined
-  readonly requested: string | undefined
-  readonly served: string | undefined
-  readonly provider: string | undefined
-  readonly fallbacks: number | undefined
+/** The fields of a line that are the same for many requests of one key, and their JSON in their order. */
+interface Repeated
+  extends Pick<
+    RequestLine,
+    'organization' | 'dialect' | 'requested_model' | 'served_model' | 'provider' | 'fallbacks'
+  > {
   readonly json: string
 }
 
@@ -142,22 +140,14 @@ function repeated(line: RequestLine, key: string): string {
   const fields = { organization, key, dialect, requested_model, served_model, provider, fallbacks }
   const json = JSON.stringify(fields).slice(1, -1)
   if (repeatedOf.size >= KEYS_MAX) repeatedOf.clear()
-  repeatedOf.set(key, {
-    organization,
-    dialect,
-    requested: requested_model,
-    served: served_model,
-    provider,
-    fallbacks,
-    json,
-  })
+  repeatedOf.set(key, { ...fields, json })
   return json
 }
 
 function isSame(known: Repeated, line: RequestLine): boolean {
   return (
-    known.requested === line.requested_model &&
-    known.served === line.served_model &&
+    known.requested_model === line.requested_model &&
+    known.served_model === line.served_model &&
     known.provider === line.provider &&
     known.fallbacks === line.fallbacks &&
     known.dialect === line.dialect &&

@@ -12,6 +12,7 @@ import { PRIORITIES, type Priority, type Waiting, type WaitQueue } from '../capa
 import { type Key, publicName } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { ReportedLimit } from '../core/capacity-limits.ts'
+import { type Later, laterOf } from '../core/later.ts'
 import { targetKey } from '../core/model-config.ts'
 import { Attempt } from './attempt.ts'
 import type { Breaker, Rest } from './breaker.ts'
@@ -86,22 +87,22 @@ export class RequestRoom {
   }
 
   /**
-   * An attempt if the candidate has room, undefined if it has none; a promise if the room that all processes share must
-   * be asked.
+   * An attempt if the candidate has room, undefined if it has none; later if the room that all processes share must be
+   * asked.
    */
   enter(
     candidate: Candidate,
     permit: Permit,
     isFirst: boolean,
     isAtRest = false,
-  ): Attempt | Promise<Attempt | undefined> | undefined {
+  ): Attempt | Later<Attempt | undefined> | undefined {
     const room = this.capacity.rooms.of(candidate.target)
     if (room === undefined) return new Attempt(candidate, permit, isFirst)
     const demand = this.demandOf(candidate)
     const found = room.waiting > 0 ? undefined : room.enter(demand, this.isLow, () => [this.turn])
     const full = { candidate, room, demand, isAtRest }
     if (!(found instanceof Promise)) return this.attemptOf(full, found, permit, isFirst)
-    return found.then((grant) => this.attemptOf(full, grant, permit, isFirst))
+    return laterOf(found).map((grant) => this.attemptOf(full, grant, permit, isFirst))
   }
 
   /** The provider of a candidate has answered that it is over its limit: the request waits for it, like others. */

@@ -4,7 +4,7 @@
  */
 
 import { CALLER_ERRORS, CallerError } from '../core/caller-error.ts'
-import { Later, type LaterListener } from '../core/later.ts'
+import { Later, type LaterListener, laterOf } from '../core/later.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import {
   type Account,
@@ -126,6 +126,7 @@ export class RequestReservation implements Ticking {
     this.limitHeaders = rateLimitHeaders(reservation)
     this.cutsOnRefusal = cutsStreams(reservation.account)
     this.setReserved(outputUpTo(quote, 0, SLICE_TOKENS))
+    ticker.add(this)
   }
 
   /**
@@ -142,7 +143,7 @@ export class RequestReservation implements Ticking {
     const reservation = ledger.reserve(account, holdOf(log.requestId, quote, log, { turn, choice }))
     return reservation instanceof Later
       ? RequestReservation.openLater(ledger, reservation, quote, log, turn)
-      : RequestReservation.opened(ledger, reservation, quote, log, turn)
+      : new RequestReservation(ledger, reservation, quote, log, turn)
   }
 
   private static openLater(
@@ -152,19 +153,7 @@ export class RequestReservation implements Ticking {
     log: RequestLog,
     turn: number,
   ): Later<RequestReservation> {
-    return reservation.map((reserved) => RequestReservation.opened(ledger, reserved, quote, log, turn))
-  }
-
-  private static opened(
-    ledger: Ledger,
-    reservation: Reservation,
-    quote: Quote,
-    log: RequestLog,
-    turn: number,
-  ): RequestReservation {
-    const opened = new RequestReservation(ledger, reservation, quote, log, turn)
-    ticker.add(opened)
-    return opened
+    return reservation.map((reserved) => new RequestReservation(ledger, reserved, quote, log, turn))
   }
 
   /**
@@ -197,8 +186,8 @@ export class RequestReservation implements Ticking {
    * Reserves the difference to another candidate, which may cost more. False if a limit does not allow it or the ledger
    * is unavailable: then that candidate is not called. What was reserved before stays reserved.
    */
-  requote(quote: Quote): boolean | Promise<boolean> {
-    return isSameQuote(quote, this.quote) || this.requoted(quote)
+  requote(quote: Quote): boolean | Later<boolean> {
+    return isSameQuote(quote, this.quote) || laterOf(this.requoted(quote))
   }
 
   /** The owners of the limits that it counts under. */

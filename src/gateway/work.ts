@@ -3,12 +3,14 @@
  * knows its work by this interface alone.
  */
 
-import type { Key } from '../catalog/catalog.ts'
-import type { Candidate, Requirements } from '../catalog/resolve.ts'
+import type { Catalog, Key } from '../catalog/catalog.ts'
+import { type Candidate, candidatesOf, type Requirements, type Resolution, selectModel } from '../catalog/resolve.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { OutputChoice } from '../ledger/ledger.ts'
 import type { Learned } from '../providers/provider.ts'
-import type { Upstream } from './gateway.ts'
+import type { RequestLog } from './access-log.ts'
+import type { Gateway, Upstream } from './gateway.ts'
+import type { RunningRequest } from './in-flight.ts'
 import type { ProviderCall } from './provider-call.ts'
 import type { Quote } from './quote.ts'
 
@@ -59,4 +61,21 @@ export interface Work extends Requirements {
    * last for minutes, and a conversation of 200 KB would stay in memory for as long.
    */
   streams(): void
+}
+
+/** Work on its way, as all steps of its flow share it. */
+export interface RunningWork {
+  readonly gateway: Gateway
+  readonly key: Key
+  readonly work: Work
+  readonly running: RunningRequest
+  readonly log: RequestLog
+}
+
+/** Finds the candidates, and estimates the work before. Throws the `CallerError` of a model that cannot be used. */
+export function resolveWork(catalog: Catalog, key: Key, work: Work): Resolution {
+  const selected = selectModel(catalog, key, work.model, work.kind)
+  // The candidates depend on the estimate; a model that does not exist needs none.
+  work.estimate()
+  return candidatesOf(catalog, key, selected, work)
 }

@@ -96,28 +96,6 @@ export interface App {
   readonly sockets: Sockets
 }
 
-/** The routes by their paths; a path may have several methods. */
-class RouteTable {
-  private readonly paths = new Map<string, Route[]>()
-
-  /** Throws if the path has the method already: the later route would silently replace the earlier. */
-  add(route: Route): void {
-    const { method, path } = route
-    const routes = this.at(path)
-    if (routes.some((other) => other.method === method)) throw new Error(`${method} ${path} has two routes`)
-    this.paths.set(path, [...routes, route])
-  }
-
-  at(path: string): readonly Route[] {
-    return this.paths.get(path) ?? []
-  }
-
-  /** For a request that no route takes. */
-  apiPathAt(path: string): ApiPath {
-    return this.at(path)[0] ?? { family: familyOf(path), dialect: undefined }
-  }
-}
-
 /**
  * The app over a state that a reload changes. Each route is registered once: with Elysia and, by the same row, with
  * Bun's router. What no route takes is refused, whatever its method. Throws if two routes have one path and method.
@@ -137,12 +115,13 @@ export function createApp(state: EdgeState, routes: readonly Route[] = ROUTES): 
     return http.serve(isHost(request.headers.get('host')) ? handle : rejectHost)
   }
   const sockets = new Sockets(state)
-  const table = new RouteTable()
-  const refuse: Handler = ({ life }) => rejectOther(life, table.at(pathOf(life.head.url)))
+  const byPath = Map.groupBy(routes, ({ path }) => path)
+  const refuse: Handler = ({ life }) => rejectOther(life, byPath.get(pathOf(life.head.url)) ?? [])
   const native: Record<string, Record<string, Fetch>> = {}
   for (const route of routes) {
     const { method, path } = route
-    table.add(route)
+    // The later one would silently replace the earlier.
+    if (native[path]?.[method] !== undefined) throw new Error(`${method} ${path} has two routes`)
     const handle = handlerOf(route, refuse, sockets)
     // Only Bun's router has a connection that can become a socket.
     if (!route.isSocket) app.route(method, path, ({ request }) => serve(request, route, handle), { parse: 'none' })
@@ -153,7 +132,8 @@ export function createApp(state: EdgeState, routes: readonly Route[] = ROUTES): 
       return serve(request, route, handle)
     }
   }
-  const apiPathOf = (request: Request) => table.apiPathAt(pathOf(request.url))
+  const apiPathOf = ({ url }: Request): ApiPath =>
+    byPath.get(pathOf(url))?.[0] ?? { family: familyOf(pathOf(url)), dialect: undefined }
   app.all('/*', ({ request }) => serve(request, apiPathOf(request), refuse), { parse: 'none' })
   // Elysia compiles its handler at every read of `fetch`.
   const { fetch: route } = app.compile()

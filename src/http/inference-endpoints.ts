@@ -2,7 +2,6 @@
 
 import { type Key, publicName } from '../catalog/catalog.ts'
 import { anthropicModelList, modelList, PAGE_MAX } from '../catalog/model-list.ts'
-import { candidatesOf, selectModel } from '../catalog/resolve.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { turn } from '../core/event-loop.ts'
 import type { ImageKind, ImageRequest, MadeImages } from '../core/image-request.ts'
@@ -19,7 +18,7 @@ import { countTokens } from '../gateway/count-tokens.ts'
 import { EmbeddingWork } from '../gateway/embedding-work.ts'
 import { Flow } from '../gateway/flow.ts'
 import { ImageWork } from '../gateway/image-work.ts'
-import type { Work } from '../gateway/work.ts'
+import { resolveWork, type Work } from '../gateway/work.ts'
 import { boundaryOf, isForm, parseForm } from '../wire/multipart.ts'
 import { type RequestBody, readRequestBody } from '../wire/request-body.ts'
 import type { TurnBody } from './continued-body.ts'
@@ -77,9 +76,7 @@ export async function runWarmUp(life: RequestLife, key: Key, bytes: Uint8Array, 
   const exchange = await readTurn(readDocument(life, key, bytes, { unparsed }), callerOf(life, key), turn)
   log.ignored = exchange.ignored
   const work = new ChatWork(parts.gateway, key, exchange, log)
-  const selected = selectModel(parts.catalog, key, work.model, work.kind)
-  work.estimate()
-  const [first] = candidatesOf(parts.catalog, key, selected, work).candidates
+  const [first] = resolveWork(parts.catalog, key, work).candidates
   if (first === undefined) throw new Error('a resolution without candidates')
   life.complete(warmUpStream(exchange, { model: publicName(first.model), createdAt: Math.floor(Date.now() / 1000) }))
 }

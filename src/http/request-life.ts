@@ -16,7 +16,7 @@ import type { ImageUrls } from '../dialects/image-url.ts'
 import type { ResponsesDialect } from '../dialects/responses/responses.ts'
 import { COMPLETED, type LineWriter, type RequestEnd, RequestLog } from '../gateway/access-log.ts'
 import type { Answer, FlowListener } from '../gateway/answer.ts'
-import type { BodyMemory, BodyShare } from '../gateway/body-memory.ts'
+import type { BodyMemory } from '../gateway/body-memory.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { InFlight, RunningRequest } from '../gateway/in-flight.ts'
 import type { RequestLine } from '../gateway/request-line.ts'
@@ -156,7 +156,6 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
   /** Its answer or its error was sent. */
   private isAnswered = false
   private key: Key | undefined
-  private share: BodyShare | undefined
   private run: Run | undefined
 
   constructor(
@@ -213,8 +212,7 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
     this.key = key
     if (parts.tags !== undefined) this.readTags(parts.tags, key, undefined)
     this.run = run
-    this.share = state.bodies.share(id, isLow)
-    this.running.holds(this.share)
+    this.running.body = state.bodies.share(id, isLow)
   }
 
   /**
@@ -237,7 +235,7 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
 
   /** Before so many bytes of the body are read. Throws `CallerError` if there is no memory for them. */
   take(bytes: number): void {
-    this.share?.take(bytes)
+    this.running.body?.take(bytes)
   }
 
   /** The whole body: from here on a caller that leaves interrupts the request. Without effect if it came too late. */
@@ -246,7 +244,7 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
     if (this.isAnswered || key === undefined || run === undefined) return
     this.isReceived = true
     this.log.markReceived()
-    this.running.answers(this.responder)
+    this.running.caller = this.responder
     try {
       const running = run(this, key, bytes)
       if (running instanceof Promise) this.follow(running)

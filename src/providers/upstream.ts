@@ -83,7 +83,7 @@ export class UpstreamCall implements Ticking, ResponseHandler {
   }
 
   /** Before `send`: headers to send in addition to those of the request. They override headers of the same spelling. */
-  addHeaders(headers: Readonly<Record<string, string>>): void {
+  addHeaders(headers: Readonly<Record<string, string>> | undefined): void {
     this.added = headers
   }
 

@@ -79,7 +79,11 @@ export function previewOf(of: PreviewedGateway, request: PreviewedRequest): Prom
   }
   const unexpected = () => reject(new Error('The preview of a request was answered.'))
   const listener = { failed, answered: unexpected, ended: unexpected }
-  new PreviewFlow(gateway, request.key, work, new InFlight().add(), log, listener).run()
+  try {
+    new PreviewFlow(gateway, request.key, work, new InFlight().add(), log, listener).run()
+  } catch (error) {
+    failed(error)
+  }
   return promise
 }
 

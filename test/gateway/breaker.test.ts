@@ -51,7 +51,7 @@ class Story {
     if (what === 'ask') this.open.push(permit)
     else if (what === 'leave') permit.release()
     else if (what === 'ok') permit.succeeded()
-    else if (what.startsWith('empty/')) permit.exhausted(Number(what.slice('empty/'.length)) * 1000)
+    else if (what.startsWith('empty/')) permit.succeeded(Number(what.slice('empty/'.length)) * 1000)
     else permit.failed(responseError(what))
   }
 

@@ -158,7 +158,7 @@ test('a limit is waited for, and one that is used up is no failure', async () =>
   expect(await on.pass(20_000)).toEqual([])
   expect(await on.pass(2000)).toEqual([['m', 'answered', undefined]])
   expect(on.state()).toBeUndefined()
-  on.breaker.enterAnyway({ provider: 'up', model: 'other' }).exhausted(1000)
+  on.breaker.enterAnyway({ provider: 'up', model: 'other' }).succeeded(1000)
   expect((await on.pass(30_000)).map(([model]) => model)).not.toContain('other')
 })
 

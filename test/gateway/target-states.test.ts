@@ -128,7 +128,7 @@ test('one that is still limited after its rest is down, and an exhausted limit n
   node.ms = 6000
   expect(node.call('rate_limited', { detail }).post().stateOf().isDown).toBe(true)
   const other = new Node()
-  for (let turn = 0; turn < 5; turn++) other.workers[0]?.enterAnyway(A).exhausted(1000)
+  for (let turn = 0; turn < 5; turn++) other.workers[0]?.enterAnyway(A).succeeded(1000)
   expect(other.post().stateOf()).toMatchObject({ state: 'resting', isDown: false, failing: undefined })
 })
 

@@ -9,6 +9,7 @@ import { WaitQueue } from '../../src/capacity/wait-queue.ts'
 import type { Catalog, Key } from '../../src/catalog/catalog.ts'
 import type { Candidate } from '../../src/catalog/resolve.ts'
 import type { CapacityConfig, ReportedLimit } from '../../src/core/capacity-limits.ts'
+import { Later } from '../../src/core/later.ts'
 import { type TargetRef, targetKey } from '../../src/core/model-config.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import type { Attempt } from '../../src/gateway/attempt.ts'
@@ -321,10 +322,10 @@ export class SimulatedRequest {
     const isFirst = this.failures === 0
     const isOver = this.failures >= ATTEMPTS_MAX
     const next = isOver ? undefined : this.turns.next(isFirst)
-    if (next instanceof Promise) return void this.later(next)
+    if (next instanceof Later) return void this.later(next)
     if (next === undefined && !isOver && this.room.wait() !== undefined) return
     const attempt = next ?? (isFirst ? this.turns.nextAtRest(false) : undefined)
-    if (attempt instanceof Promise) return void this.later(attempt)
+    if (attempt instanceof Later) return void this.later(attempt)
     if (attempt !== undefined) return this.call(attempt)
     if (isOver || this.room.wait() === undefined) this.ends.failed()
   }
@@ -339,7 +340,7 @@ export class SimulatedRequest {
     this.next()
   }
 
-  private async later(entering: Promise<Attempt | undefined>): Promise<void> {
+  private async later(entering: Later<Attempt | undefined>): Promise<void> {
     const attempt = await entering
     if (attempt === undefined) this.next()
     else this.call(attempt)
