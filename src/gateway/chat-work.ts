@@ -4,13 +4,14 @@ import { type Needs, needsOf, noNeeds } from '../catalog/capability.ts'
 import { isStrict, type Key, type Model, publicName } from '../catalog/catalog.ts'
 import { fit } from '../catalog/fitted-request.ts'
 import type { Candidate } from '../catalog/resolve.ts'
+import { CallerError } from '../core/caller-error.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
-import type { Conversation } from '../core/conversation.ts'
 import * as Kind from '../core/entry-kinds.ts'
+import { Later } from '../core/later.ts'
 import type { UnitAmounts } from '../core/limits.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { OwnFields } from '../core/own-fields.ts'
-import type { ProviderError } from '../core/provider-error.ts'
+import { ProviderError } from '../core/provider-error.ts'
 import { isBaseTier, sentTier, type TierApi } from '../core/service-tier.ts'
 import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
 import type { Exchange } from '../dialects/dialect.ts'
@@ -24,7 +25,7 @@ import { type AskedChat, ChatCall } from './chat-call.ts'
 import { chatQuote, largestOutput, type Priced, sentOutputLimit } from './chat-quote.ts'
 import { hintOf } from './field-hints.ts'
 import type { Gateway, Upstream } from './gateway.ts'
-import { ownCost, pricedFields, pricedOwn } from './own-prices.ts'
+import { ownCost, pricedFields } from './own-prices.ts'
 import { missesThoughts, OwnThoughts, rejectsThoughts, thoughtsFor, withThoughts } from './own-thoughts.ts'
 import type { Quote } from './quote.ts'
 import type { RecalledThoughts } from './recalled-thoughts.ts'
@@ -118,7 +119,10 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
 
   order(candidates: readonly Candidate[]): readonly Candidate[] {
     this.requested = candidates[0]?.model
-    this.recall(candidates)
+    const { thoughts } = this.gateway
+    // What the targets have issued of their thoughts is looked up while the ledger reserves.
+    if (thoughts !== undefined && this.exchange.request.conversation.has(Kind.ASSISTANT))
+      this.recall(thoughts, candidates)
     return this.ordered(candidates)
   }
 
@@ -132,19 +136,11 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     return (candidate) => this.issuerOf(candidate)?.id === id
   }
 
-  /** Looks up what the targets have issued of their thoughts, while the ledger reserves. */
-  private recall(candidates: readonly Candidate[]): void {
-    const { thoughts: memory } = this.gateway
-    const { conversation } = this.exchange.request
-    if (memory !== undefined && conversation.has(Kind.ASSISTANT)) this.lookUp(memory, conversation, candidates)
-  }
-
-  private lookUp(memory: ThoughtMemory, conversation: Conversation, candidates: readonly Candidate[]): void {
-    const { id } = this.key.organization
+  private recall(memory: ThoughtMemory, candidates: readonly Candidate[]): void {
     const issuers = candidates.filter((candidate) => this.issuerOf(candidate) !== undefined)
     const targets = issuers.map(({ target }) => target)
-    const found = memory.recall(id, targets, conversation)
-    if (!(found instanceof Promise)) return this.use(found)
+    const found = memory.recall(this.key.organization.id, targets, this.exchange.request.conversation)
+    if (!(found instanceof Later)) return this.use(found)
     this.fetching = found.then((recalled) => {
       this.use(recalled)
       return this.ordered(candidates)
@@ -218,7 +214,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       const api = target && catalog.tierApi(target.provider)
       const own = target && this.ownFor({ target })
       const cost = own && ownCost(own, chosen, key)
-      if (own !== undefined && cost === undefined) return undefined
+      if (cost instanceof CallerError) return undefined
       return {
         ...cost,
         asked: sentTier(api, this.exchange.request.hints.serviceTier, isStrict(key)),
@@ -355,7 +351,10 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       const asked = this.tier.for(model, api, this.exchange.request.hints.serviceTier, this.hasPrepared)
       const request = withServiceTier(fit(this.limited(model, needs), model, needs), asked)
       const { audioTokens } = this
-      const cost = own && pricedOwn(own, model, this.key, this.hasPrepared)
+      const cost = own && ownCost(own, model, this.key)
+      // The caller's mistake; a candidate after the first cannot take the request then.
+      if (cost instanceof CallerError)
+        throw this.hasPrepared ? new ProviderError('rejected', cost.message, { unsent: true }) : cost
       const priced = cost === undefined ? { asked, audioTokens } : { asked, audioTokens, ...cost }
       this.hasPrepared = true
       const quote = chatQuote(this.key, model, needs, priced)

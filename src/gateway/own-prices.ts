@@ -7,7 +7,6 @@ import type { JsonObject } from '../core/json.ts'
 import type { Price } from '../core/money.ts'
 import type { OwnFields, OwnTool } from '../core/own-fields.ts'
 import { priceWithFields } from '../core/price-factors.ts'
-import { ProviderError } from '../core/provider-error.ts'
 
 /** Fields that change the price of a request, and their values that do not. */
 const PRICED_FIELDS: Readonly<Record<string, readonly string[]>> = {
@@ -71,26 +70,11 @@ interface OwnCost {
   readonly toolsMicroUsd: number | undefined
 }
 
-/**
- * How a candidate charges what a request has for its own API. Under a spend limit, what has no price is the caller's
- * mistake (`CallerError`); a candidate after the first (`isLater`) cannot take the request then (`ProviderError`).
- */
-export function pricedOwn(own: OwnFields, model: Model, key: Key, isLater: boolean): OwnCost {
+/** How a model charges what a request has for its own API; under a spend limit, the error for what has no price. */
+export function ownCost(own: OwnFields, model: Model, key: Key): OwnCost | CallerError {
   const { price } = model
-  const unpriced = price === undefined || !isSpendLimited(key) ? undefined : unpricedOwn(own, model, isStrict(key))
-  if (unpriced !== undefined)
-    throw isLater ? new ProviderError('rejected', unpriced.message, { unsent: true }) : unpriced
-  return chargedOwn(own, price)
-}
-
-/** The same; undefined if something has no price. */
-export function ownCost(own: OwnFields, model: Model, key: Key): OwnCost | undefined {
-  const { price } = model
-  const isUnpriced = price !== undefined && isSpendLimited(key) && unpricedOwn(own, model, isStrict(key)) !== undefined
-  return isUnpriced ? undefined : chargedOwn(own, price)
-}
-
-function chargedOwn(own: OwnFields, price: Price | undefined): OwnCost {
+  const unpriced = price !== undefined && isSpendLimited(key) && unpricedOwn(own, model, isStrict(key))
+  if (unpriced) return unpriced
   const toolsMicroUsd = reservedToolsMicroUsd(own, price)
   return {
     price: price && priceWithFields(price, pricedFields(own)),

@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto'
 import type { Conversation } from '../core/conversation.ts'
 import * as Kind from '../core/entry-kinds.ts'
 import { isArray, type JsonValue, numberOf, parseObject, stringOf } from '../core/json.ts'
+import { type Later, laterOf } from '../core/later.ts'
 import type { Issuer, TargetThoughts, ThoughtStore } from '../core/thoughts.ts'
 import { type PlacedThoughts, RestoredAnswers, type SentAnswer, type ThoughtRecord } from './restored-answers.ts'
 import { type KeptThoughts, textDigest } from './thought-keeper.ts'
@@ -205,16 +206,14 @@ function addMessage(conversation: Conversation, message: number, before: bigint)
 }
 
 const HASHED: ReadonlySet<number> = new Set([
-  ...[
-    Kind.TEXT,
-    Kind.RESULT_ID,
-    Kind.IMAGE,
-    Kind.IMAGE_URL,
-    Kind.DOCUMENT,
-    Kind.DOCUMENT_TEXT,
-    Kind.DOCUMENT_URL,
-    Kind.CONTEXT,
-  ],
+  Kind.TEXT,
+  Kind.RESULT_ID,
+  Kind.IMAGE,
+  Kind.IMAGE_URL,
+  Kind.DOCUMENT,
+  Kind.DOCUMENT_TEXT,
+  Kind.DOCUMENT_URL,
+  Kind.CONTEXT,
 ])
 
 /** The answers of one request's history, and what was kept of them. */
@@ -231,7 +230,7 @@ export class RecalledThoughts {
     store: ThoughtStore,
     organization: string,
     conversation: Conversation,
-  ): Promise<RecalledThoughts> | RecalledThoughts | undefined {
+  ): Later<RecalledThoughts> | RecalledThoughts | undefined {
     const answers = sentAnswers(conversation)
     if (answers.length === 0) return undefined
     const made = (texts: readonly (string | undefined)[]) => {
@@ -242,7 +241,7 @@ export class RecalledThoughts {
       organization,
       answers.map(({ key }) => key),
     )
-    return found instanceof Promise ? found.then(made) : made(found)
+    return found instanceof Promise ? laterOf(found).map(made) : made(found)
   }
 
   /** Nothing was kept of any answer. */

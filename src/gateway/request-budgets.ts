@@ -77,7 +77,8 @@ export function accountOf(key: Key, tags = '', model?: Model, overrides?: LimitO
   if (found !== undefined) return found
   const isAnyModel = model?.asked !== undefined
   const budgets = countersOf(known, { key, tags: tagsByName(tags), model: name, isAnyModel }, overrides)
-  const account = budgets.length === 0 ? known.plain : { ...known.plain, budgets, timeZone: zoneOf(key) }
+  const { timezone: timeZone = 'UTC' } = key.organization
+  const account = budgets.length === 0 ? known.plain : { ...known.plain, budgets, timeZone }
   if (kept >= ACCOUNTS_MAX) for (const one of filled) forget(one)
   known.made.set(place, account)
   filled.add(known)
@@ -89,10 +90,6 @@ function forget(known: KeyAccounts): void {
   kept -= known.made.size
   known.made.clear()
   filled.delete(known)
-}
-
-function zoneOf({ organization }: Key): string {
-  return organization.timezone ?? 'UTC'
 }
 
 function accountsOf(key: Key): KeyAccounts {

@@ -1,13 +1,13 @@
 /** Who issues the thoughts of a candidate. */
 
+import { createHash } from 'node:crypto'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { sentModel, type TargetRef } from '../core/model-config.ts'
-import type { Issuer } from '../core/thoughts.ts'
+import type { Issuer, ThoughtForm } from '../core/thoughts.ts'
 import type { Target } from '../providers/provider.ts'
 import { type Gateway, type Upstream, upstreamOf } from './gateway.ts'
-import { issuerOf as issuer } from './thought-memory.ts'
 
 /** Each request needs its target more than once, and who issues its thoughts: both are made once. */
 const targets = new WeakMap<TargetRef, Target>()
@@ -39,9 +39,23 @@ export function issuerOf(
   if (form === undefined) return undefined
   const known = issuers.get(target)
   if (known?.form === form) return known
-  const made = issuer(endpoint, target.model, form)
+  const made = issuerFor(endpoint, target.model, form)
   issuers.set(target, made)
   return made
+}
+
+/** Who issues the thoughts of a model of this provider. */
+export function issuerFor(endpoint: Endpoint, model: string, form: ThoughtForm): Issuer {
+  return { id: `${endpoint.name}/${credentials.getOrInsertComputed(endpoint, credentialOf)}/${model}`, form }
+}
+
+const credentials = new WeakMap<Endpoint, string>()
+const DIGEST_CHARS = 16
+
+/** A digest of what the provider knows the operator by: with another credential it cannot read its own thoughts. */
+function credentialOf({ apiKey, aws, project, identity }: Endpoint): string {
+  const known = JSON.stringify([apiKey, aws?.region, aws?.keys?.accessKeyId, project, identity])
+  return createHash('sha256').update(known).digest('base64url').slice(0, DIGEST_CHARS)
 }
 
 /** Different for thoughts of one issuer in the forms of two APIs. */

@@ -1,10 +1,9 @@
 /** The thoughts of models between two requests: which targets have any, what is looked up, and what is kept. */
 
-import { createHash } from 'node:crypto'
 import type { Conversation } from '../core/conversation.ts'
-import type { Endpoint } from '../core/endpoint.ts'
+import { type Later, laterOf } from '../core/later.ts'
 import type { TargetRef } from '../core/model-config.ts'
-import type { Issuer, MarksQuestion, ThoughtForm, ThoughtStore } from '../core/thoughts.ts'
+import type { Issuer, MarksQuestion, ThoughtStore } from '../core/thoughts.ts'
 import { nextStanding, RecalledThoughts, recordOf } from './recalled-thoughts.ts'
 import { type KeptThoughts, ThoughtKeeper } from './thought-keeper.ts'
 
@@ -43,38 +42,22 @@ export class ThinkingTargets {
   }
 
   private placeOf(organization: string, target: TargetRef): number {
-    let places = this.places.get(target)
-    if (places === undefined) {
-      places = new Map()
-      this.places.set(target, places)
-    }
-    let place = places.get(organization)
-    if (place === undefined) {
-      if (places.size >= PLACES_MAX) places.clear()
-      place = markOf(organization, target)
-      places.set(organization, place)
-    }
+    const places = this.places.getOrInsertComputed(target, noPlaces)
+    const known = places.get(organization)
+    if (known !== undefined) return known
+    if (places.size >= PLACES_MAX) places.clear()
+    const place = markOf(organization, target)
+    places.set(organization, place)
     return place
   }
 }
 
+function noPlaces(): Map<string, number> {
+  return new Map()
+}
+
 function markOf(organization: string, { provider, model }: TargetRef): number {
   return Number(Bun.hash.wyhash(`${organization}/${provider}/${model}`) % BigInt(MARKS))
-}
-
-const credentials = new WeakMap<Endpoint, string>()
-
-/** Who issues the thoughts of a model. */
-export function issuerOf(endpoint: Endpoint, model: string, form: ThoughtForm): Issuer {
-  return { id: `${endpoint.name}/${credentialOf(endpoint)}/${model}`, form }
-}
-
-/** A digest of what the provider knows the operator by: with another credential it cannot read its own thoughts. */
-function credentialOf(endpoint: Endpoint): string {
-  return credentials.getOrInsertComputed(endpoint, ({ apiKey, aws, project, identity }) => {
-    const known = JSON.stringify([apiKey, aws?.region, aws?.keys?.accessKeyId, project, identity])
-    return createHash('sha256').update(known).digest('base64url').slice(0, DIGEST_CHARS)
-  })
 }
 
 /** One for each configuration. */
@@ -92,12 +75,12 @@ export class ThoughtMemory {
     organization: string,
     targets: readonly TargetRef[],
     conversation: Conversation,
-  ): RecalledThoughts | Promise<RecalledThoughts | undefined> | undefined {
+  ): RecalledThoughts | Later<RecalledThoughts | undefined> | undefined {
     if (targets.length === 0) return undefined
     const find = () => RecalledThoughts.find(this.store, organization, conversation)
     if (targets.some((target) => this.targets.mayThink(organization, target))) return find()
     const question = this.store.marks?.((mark) => this.targets.add(mark))
-    return question && findUnmarked(question, find)
+    return question && laterOf(findUnmarked(question, find))
   }
 
   /**
@@ -122,7 +105,7 @@ export class ThoughtMemory {
  */
 async function findUnmarked(
   { isFirst, areNew }: MarksQuestion,
-  find: () => RecalledThoughts | Promise<RecalledThoughts> | undefined,
+  find: () => RecalledThoughts | Later<RecalledThoughts> | undefined,
 ): Promise<RecalledThoughts | undefined> {
   if (isFirst && !(await areNew)) return undefined
   const recalled = await find()
@@ -152,5 +135,3 @@ class AnswerPlace {
     this.conversation = undefined
   }
 }
-
-const DIGEST_CHARS = 16

@@ -14,7 +14,7 @@ import type { RequestHead } from '../gateway/request-trace.ts'
 import { tooLarge } from '../wire/body.ts'
 import { type Continuable, type ContinuationMemory, continuableBytes } from './continuation-memory.ts'
 import { continuedBody, ID_CHARS_MAX, keptInput, NO_INPUT, type TurnBody } from './continued-body.ts'
-import { RefusedTurn } from './refused-turn.ts'
+import { refuseTurn } from './refused-turn.ts'
 import type { EdgeState, SocketEndReason } from './request-life.ts'
 import { errorFrame, readFrame, type TurnFrame } from './socket-frames.ts'
 import { SocketTurn, type TurnConnection } from './socket-turn.ts'
@@ -97,12 +97,11 @@ export class SocketConnection implements TurnConnection {
     return this.key.organization.id
   }
 
-  /** Looks after its key, its age and its caller, a few times a second. */
-  look(nowMs: number, keys: { errorOf(connection: SocketConnection): CallerError | undefined }): void {
+  /** Looks after its key, its age and its caller, a few times a second. `keyError`: its key is no longer accepted. */
+  look(nowMs: number, keyError: CallerError | undefined): void {
     if (this.full !== undefined && nowMs - this.progressMs >= STALL_MS) return this.abandon()
     if (this.ending?.code !== CLOSE.policy) {
-      const error = keys.errorOf(this)
-      if (error !== undefined) this.revoke(error)
+      if (keyError !== undefined) this.revoke(keyError)
       else if (nowMs - this.openedMs >= this.home.lifeMs) this.expire()
     }
     if (this.running.size > 0 && nowMs - this.sentMs >= PING_MS) this.ping(nowMs)
@@ -146,7 +145,9 @@ export class SocketConnection implements TurnConnection {
   /** `hasLeft`: whether the caller is gone by then. */
   private refuse(error: CallerError, lane: string | undefined, hasLeft = false): void {
     this.turns++
-    new RefusedTurn(this.state, this, lane, (frame) => this.reply(frame), hasLeft).end(error)
+    refuseTurn(this.state, this, error, hasLeft, (answer, { log, running }) =>
+      this.reply(errorFrame(answer, log.requestId, running.limitHeaders, lane)),
+    )
   }
 
   /** Answers a frame that is no turn, or none that is begun. A caller that sends such frames must read the answers. */
@@ -174,21 +175,13 @@ export class SocketConnection implements TurnConnection {
   /** The connection is gone: its turns are aborted. */
   closed(code: number, words: string): void {
     this.isClosed = true
-    const { id, key, remote, openedMs } = this
+    const { id: socket, organization, key, remote, openedMs } = this
     const reason = this.reason ?? (code === CLOSE.lost ? lossOf(words) : 'caller')
     for (const { lane } of this.takeWaiting()) this.refuse(GONE, lane, true)
     if (reason === 'too_large') this.refuse(tooLarge(), undefined)
     const { turns } = this
     this.state.socketClosed({
-      ...{
-        socket: id,
-        organization: this.organization,
-        key: key.id,
-        remote,
-        turns,
-        reason,
-        code,
-      },
+      ...{ socket, organization, key: key.id, remote, turns, reason, code },
       duration_ms: Math.round(performance.now() - openedMs),
     })
     for (const lane of [...this.conversations.keys()]) this.drop(lane)

@@ -76,8 +76,14 @@ export class Sockets implements Ticking, Home {
   }
 
   tick(nowMs: number): void {
-    const keys = new KeyChecks(this.state.current.keys)
-    for (const connection of this.open) connection.look(nowMs, keys)
+    const { keys } = this.state.current
+    // Each key is looked up once for all the sockets that were opened with it.
+    const errors = new Map<string, CallerError | undefined>()
+    for (const connection of this.open) {
+      const { credential, head } = connection
+      if (!errors.has(credential)) errors.set(credential, keyError(head.headers, keys))
+      connection.look(nowMs, errors.get(credential))
+    }
   }
 
   /** The worker ends: idle sockets are closed now, the others after the turns that run. */
@@ -112,26 +118,14 @@ function ownersOf({ key }: SocketConnection) {
   ]
 }
 
-/** Whether keys are still accepted, each looked up once for all the sockets that were opened with it. */
-class KeyChecks {
-  private readonly errors = new Map<string, CallerError | undefined>()
-
-  constructor(private readonly keys: KeyFinder) {}
-
-  /** The error of a credential that is not accepted any more. */
-  errorOf({ credential, head }: SocketConnection): CallerError | undefined {
-    if (!this.errors.has(credential)) this.errors.set(credential, this.check(head.headers))
-    return this.errors.get(credential)
+/** The error of a credential that is not accepted any more. */
+function keyError(headers: Headers, keys: KeyFinder): CallerError | undefined {
+  try {
+    authenticate(headers, keys, Date.now())
+  } catch (error) {
+    if (!(error instanceof CallerError)) throw error
+    // Keys that cannot be looked up at the moment are not revoked.
+    if (error.kind === 'unauthenticated') return error
   }
-
-  private check(headers: Headers): CallerError | undefined {
-    try {
-      authenticate(headers, this.keys, Date.now())
-    } catch (error) {
-      if (!(error instanceof CallerError)) throw error
-      // Keys that cannot be looked up at the moment are not revoked.
-      if (error.kind === 'unauthenticated') return error
-    }
-    return undefined
-  }
+  return undefined
 }

@@ -60,8 +60,17 @@ const CLIENT = 2
 const UNSET = { code: 0 } as const
 const ERROR = { code: 2 } as const
 
-const SCOPE = { name: 'weir' } as const
 const NOTHING: never[] = []
+/** The same of all spans. */
+const COMMON = {
+  instrumentationScope: { name: 'weir' },
+  links: NOTHING,
+  events: NOTHING,
+  ended: true,
+  droppedAttributesCount: 0,
+  droppedEventsCount: 0,
+  droppedLinksCount: 0,
+}
 
 /** The methods that the conventions know. */
 const METHODS: ReadonlySet<string> = new Set([
@@ -100,7 +109,8 @@ function serverSpan(
   setAnswer(attributes, request)
   setWeir(attributes, line)
   return {
-    ...common(resource),
+    resource,
+    ...COMMON,
     ...contextOf(request, request.spanId, request.parentId, true),
     ...timesOf(request.startMs, request.endMs),
     name: serverName(request, operation, route),
@@ -140,7 +150,8 @@ function clientSpan(
   attributes['weir.request_id'] = line.request_id
   set(attributes, 'weir.outcome', end?.outcome === 'completed' ? undefined : end?.outcome)
   return {
-    ...common(resource),
+    resource,
+    ...COMMON,
     ...contextOf(request, call.spanId, request.spanId, false),
     ...timesOf(call.startMs, call.endMs),
     name: operation === undefined ? model : `${operation} ${model}`,
@@ -256,21 +267,6 @@ function timesOf(startMs: number, endMs: number): Pick<Span, 'startTime' | 'endT
 function timeOf(ms: number): [number, number] {
   const whole = Math.floor(ms / 1000)
   return [whole, Math.round((ms - whole * 1000) * 1_000_000)]
-}
-
-function common(
-  resource: Resource,
-): Omit<Span, 'name' | 'kind' | 'status' | 'attributes' | 'startTime' | 'endTime' | 'duration' | 'spanContext'> {
-  return {
-    resource,
-    instrumentationScope: SCOPE,
-    links: NOTHING,
-    events: NOTHING,
-    ended: true,
-    droppedAttributesCount: 0,
-    droppedEventsCount: 0,
-    droppedLinksCount: 0,
-  }
 }
 
 /** The interface has more than the encoder reads, which is `attributes`. */

@@ -63,6 +63,8 @@ const CHUNK_END = 5
 const TRAILERS = 6
 const DONE = 7
 
+const BODY_STATES = { none: DONE, length: LENGTH, chunked: CHUNK_SIZE, 'until close': UNTIL_CLOSE } as const
+
 /**
  * The responses of one connection, one after the other: `begin` before each. The body bytes of one push arrive in one
  * `data`, with the framing of chunks removed in place: 66 chunks cost 6.5 µs this way, and 13 µs as slices that are
@@ -193,19 +195,7 @@ export class ResponseParser {
     }
     this.keepsAlive = head.keepsAlive
     this.keepAliveMs = head.keepAliveMs
-    switch (head.framing) {
-      case 'none':
-        this.enter(DONE)
-        break
-      case 'length':
-        this.enter(LENGTH, head.bytes)
-        break
-      case 'chunked':
-        this.enter(CHUNK_SIZE)
-        break
-      case 'until close':
-        this.enter(UNTIL_CLOSE)
-    }
+    this.enter(BODY_STATES[head.framing], head.bytes)
     this.sink?.head(head)
     return next
   }

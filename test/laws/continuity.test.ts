@@ -7,7 +7,8 @@ import { expect } from 'bun:test'
 import * as Kind from '../../src/core/entry-kinds.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import type { TargetThoughts, ThoughtStore } from '../../src/core/thoughts.ts'
-import { issuerOf, ThinkingTargets, ThoughtMemory } from '../../src/gateway/thought-memory.ts'
+import { issuerFor } from '../../src/gateway/thought-issuer.ts'
+import { ThinkingTargets, ThoughtMemory } from '../../src/gateway/thought-memory.ts'
 import { LocalItemStore } from '../../src/items/local-item-store.ts'
 import { endpoint, plainRequest } from '../providers/requests.ts'
 import type { Message } from '../support/literal.ts'
@@ -204,7 +205,7 @@ property('a target gets what it issued, in its place, or nothing of an answer', 
     const issuer = random.below(ISSUERS.length)
     const { conversation } = plainRequest({ messages })
     const recalled = await memory.recall(organization, [TARGET], conversation)
-    const id = issuerOf(ISSUERS[issuer] ?? endpoint(), 'm', form)
+    const id = issuerFor(ISSUERS[issuer] ?? endpoint(), 'm', form)
     const { thoughts, counts } = recalled?.for(id) ?? NOTHING
     const shown = givenBack(messages, thoughts)
     expect(shown.length).toBe(issued.length)
