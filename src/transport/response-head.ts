@@ -35,8 +35,9 @@ const BYTES = Uint8Array.from({ length: 256 }, (_, byte) => {
 })
 
 /**
- * One head. The bytes are checked once, in one pass; the values of fields are searched for only when somebody asks,
- * because two or three of some twenty are ever read.
+ * One head. The bytes are checked once, in one pass, which notes the few fields that say where the message ends and
+ * what follows it; the values of others are searched for only when somebody asks, because two or three of some twenty
+ * are ever read.
  */
 export class ResponseHead {
   readonly status: number
@@ -49,30 +50,41 @@ export class ResponseHead {
   readonly keepAliveMs: number
   /** The content coding in lower case, such as `gzip`; '' if there is none. */
   readonly coding: string
-  /** What every answer is asked for is not searched for. */
-  private readonly contentType: string | undefined
-  private readonly contentLength: string | undefined
-  /** `x-ratelimit-…` and `anthropic-ratelimit-…`: of each, where its name begins, and its value begins and ends. */
-  readonly limitFields: { readonly text: string; readonly places: readonly number[] }
   private readonly text: string
   private lowerText: string | undefined
+  private readonly isOld: boolean
+  // What every answer is asked for is not searched for.
+  private contentType: string | undefined
+  private contentLength: string | undefined
+  private contentEncoding: string | undefined
+  private transferEncoding: string | undefined
+  private connection = ''
+  private keepAlive = ''
+  private limits = NO_LIMITS
 
   /** `bytes` from `from` are a head without the empty line that ends it at `to`. Throws `ResponseSyntaxError`. */
-  constructor(bytes: Buffer, from: number, to: number) {
+  constructor(
+    bytes: Buffer,
+    /** Where the text begins in the bytes. */
+    private readonly from: number,
+    to: number,
+  ) {
     const text = bytes.toString('latin1', from, to)
-    const scan = new HeadScan(bytes, text, from)
-    const lineEnd = scan.statusLine(to)
-    if (lineEnd < to) scan.fields(lineEnd + LINE_END_BYTES, to)
     this.text = text
-    this.status = scan.status
-    this.bytes = scan.length()
-    this.framing = scan.framing(this.bytes)
-    this.keepsAlive = scan.keepsAlive(this.framing)
-    this.keepAliveMs = scan.keepAliveMs()
-    this.coding = scan.coding.toLowerCase()
-    this.contentType = scan.contentType
-    this.contentLength = scan.contentLength
-    this.limitFields = scan.limits === NO_LIMITS ? NO_FIELDS : { text, places: scan.limits }
+    this.status = 100 * digit(text, 9) + 10 * digit(text, 10) + digit(text, 11)
+    this.isOld = text[7] === '0'
+    const lineEnd = this.endOfStatusLine(bytes, to)
+    if (lineEnd < to) checkFields(bytes, lineEnd + LINE_END_BYTES, to, this)
+    this.bytes = this.length()
+    this.framing = this.framingOf(this.bytes)
+    this.keepsAlive = this.isKeptAlive()
+    this.keepAliveMs = this.idleMs()
+    this.coding = this.contentEncoding?.toLowerCase() ?? ''
+  }
+
+  /** `x-ratelimit-…` and `anthropic-ratelimit-…`: of each, where its name begins, and its value begins and ends. */
+  get limitFields(): { readonly text: string; readonly places: readonly number[] } {
+    return this.limits === NO_LIMITS ? NO_FIELDS : { text: this.text, places: this.limits }
   }
 
   /** The values of all fields of this name (lower case) joined by `, `, or null if there is none: as `Headers.get`. */
@@ -81,53 +93,24 @@ export class ResponseHead {
     if (name === 'content-length') return this.contentLength ?? null
     this.lowerText ??= this.text.toLowerCase()
     const prefix = `\r\n${name}:`
-    let value: string | null = null
+    let value: string | undefined
     for (let at = this.lowerText.indexOf(prefix); at !== -1; at = this.lowerText.indexOf(prefix, at + 1)) {
       const end = this.text.indexOf('\r\n', at + prefix.length)
-      const one = trimmed(this.text, at + prefix.length, end === -1 ? this.text.length : end)
-      value = value === null ? one : `${value}, ${one}`
+      value = joined(value, trimmed(this.text, at + prefix.length, end === -1 ? this.text.length : end))
     }
-    return value
+    return value ?? null
   }
 
   has(name: string): boolean {
     this.lowerText ??= this.text.toLowerCase()
     return this.lowerText.includes(`\r\n${name}:`)
   }
-}
 
-/** Checks that bytes are a section of fields (the trailers). Throws `ResponseSyntaxError`. */
-export function checkFields(bytes: Buffer, from: number, to: number): void {
-  new HeadScan(bytes, '', from).fields(from, to)
-}
-
-/** One pass over a head. It notes the few fields that say where the message ends and what follows it. */
-class HeadScan {
-  status = 0
-  coding = ''
-  contentType: string | undefined
-  private isOld = false
-  private count = 0
-  contentLength: string | undefined
-  limits: number[] = NO_LIMITS
-  private transferEncoding: string | undefined
-  private connection = ''
-  private keepAlive = ''
-
-  constructor(
-    private readonly bytes: Buffer,
-    private readonly text: string,
-    /** Where the text begins in the bytes. */
-    private readonly from: number,
-  ) {}
-
-  /** `HTTP/1.1 200 OK`; the reason may be empty, and its space missing. Returns where the line ends. */
-  statusLine(to: number): number {
-    const { bytes, text, from } = this
-    this.status = 100 * digit(text, 9) + 10 * digit(text, 10) + digit(text, 11)
-    this.isOld = text[7] === '0'
-    const isVersion = text.startsWith(VERSION) && (this.isOld || text[7] === '1') && text[8] === ' '
-    let at = from + 12
+  /** `HTTP/1.1 200 OK`; the reason may be empty, and its space missing. */
+  private endOfStatusLine(bytes: Buffer, to: number): number {
+    const { text, isOld } = this
+    const isVersion = text.startsWith(VERSION) && (isOld || text[7] === '1') && text[8] === ' '
+    let at = this.from + 12
     const hasReason = at < to && bytes[at] === SPACE
     while (hasReason && at < to && isValueByte(bytes[at])) at++
     const isLine = at >= to || (bytes[at] === CR && bytes[at + 1] === LF)
@@ -135,66 +118,40 @@ class HeadScan {
     throw new ResponseSyntaxError('the status line is not that of HTTP/1.1')
   }
 
-  /** This also rejects folded lines (they begin with a space), a space before the colon, and lines that end in LF. */
-  fields(from: number, to: number): void {
-    const { bytes } = this
-    for (let at = from; at < to; at += LINE_END_BYTES) {
-      const start = at
-      while (at < to && isNameByte(bytes[at])) at++
-      if (at === start || at >= to || bytes[at] !== COLON)
-        throw new ResponseSyntaxError('a header field has no valid name')
-      const nameEnd = at
-      at += 1
-      while (at < to && isValueByte(bytes[at])) at++
-      if (at < to && (bytes[at] !== CR || bytes[at + 1] !== LF))
-        throw new ResponseSyntaxError('the value of a header field holds a control character')
-      this.count += 1
-      if (this.count > FIELDS_MAX) throw new ResponseSyntaxError(`there are more than ${FIELDS_MAX} header fields`)
-      if (this.text !== '') this.note(start, nameEnd, at)
-    }
-  }
-
-  private note(start: number, nameEnd: number, end: number): void {
+  /** A field of the head; only for `checkFields`. */
+  note(bytes: Buffer, start: number, nameEnd: number, end: number): void {
     switch (nameEnd - start) {
       case 10:
-        if (this.isNamed(start, 'connection')) this.connection += `,${this.value(nameEnd, end)}`
-        else if (this.isNamed(start, 'keep-alive')) this.keepAlive += `,${this.value(nameEnd, end)}`
+        if (isNamed(bytes, start, 'connection')) this.connection += `,${this.value(nameEnd, end)}`
+        else if (isNamed(bytes, start, 'keep-alive')) this.keepAlive += `,${this.value(nameEnd, end)}`
         return
       case 12:
-        if (this.isNamed(start, 'content-type')) this.contentType = joined(this.contentType, this.value(nameEnd, end))
+        if (isNamed(bytes, start, 'content-type')) this.contentType = joined(this.contentType, this.value(nameEnd, end))
         return
       case 14:
-        if (this.isNamed(start, 'content-length'))
+        if (isNamed(bytes, start, 'content-length'))
           this.contentLength = joined(this.contentLength, this.value(nameEnd, end))
         return
       case 16:
-        if (this.isNamed(start, 'content-encoding'))
-          this.coding = joined(this.coding === '' ? undefined : this.coding, this.value(nameEnd, end))
+        if (isNamed(bytes, start, 'content-encoding'))
+          this.contentEncoding = joined(this.contentEncoding || undefined, this.value(nameEnd, end))
         return
       case 17:
         // Some parsers, llhttp among them, take `chunked` with a tab beside it for another coding.
-        if (this.isNamed(start, 'transfer-encoding'))
+        if (isNamed(bytes, start, 'transfer-encoding'))
           this.transferEncoding = joined(this.transferEncoding, this.untrimmed(nameEnd, end))
-        else this.noteLimit(start, nameEnd, end)
+        else this.noteLimit(bytes, start, nameEnd, end)
         return
       default:
-        if (nameEnd - start >= LIMIT_NAME_MIN) this.noteLimit(start, nameEnd, end)
+        if (nameEnd - start >= LIMIT_NAME_MIN) this.noteLimit(bytes, start, nameEnd, end)
     }
   }
 
-  private noteLimit(start: number, nameEnd: number, end: number): void {
-    if (!this.isNamed(start, 'x-ratelimit-') && !this.isNamed(start, 'anthropic-ratelimit-')) return
+  private noteLimit(bytes: Buffer, start: number, nameEnd: number, end: number): void {
+    if (!isNamed(bytes, start, 'x-ratelimit-') && !isNamed(bytes, start, 'anthropic-ratelimit-')) return
     if (this.limits === NO_LIMITS) this.limits = []
     const { from } = this
     this.limits.push(start - from, nameEnd + 1 - from, end - from)
-  }
-
-  private isNamed(start: number, name: string): boolean {
-    for (let at = 0; at < name.length; at++) {
-      const byte = this.bytes[start + at] ?? 0
-      if ((byte >= 65 && byte <= 90 ? byte | 32 : byte) !== name.charCodeAt(at)) return false
-    }
-    return true
   }
 
   private value(nameEnd: number, end: number): string {
@@ -206,7 +163,7 @@ class HeadScan {
   }
 
   /** The one length; a server or a proxy that repeats it repeats the same (RFC 9112, 6.3). -1 if there is none. */
-  length(): number {
+  private length(): number {
     const value = this.contentLength
     if (value === undefined) return -1
     const first = value.includes(',') ? onlyLength(value) : value
@@ -215,7 +172,7 @@ class HeadScan {
     return bytes
   }
 
-  framing(bytes: number): BodyFraming {
+  private framingOf(bytes: number): BodyFraming {
     const coding = this.transferEncoding
     if (coding !== undefined) {
       // A reader that believes the one ends the message elsewhere than a reader that believes the other.
@@ -229,19 +186,49 @@ class HeadScan {
     return bytes === 0 ? 'none' : 'length'
   }
 
-  keepsAlive(framing: BodyFraming): boolean {
-    if (framing === 'until close') return false
+  private isKeptAlive(): boolean {
+    if (this.framing === 'until close') return false
     if (this.connection === '') return !this.isOld
     const options = this.connection.toLowerCase().split(/[ \t]*,[ \t]*/)
     if (options.includes('close')) return false
     return !this.isOld || options.includes('keep-alive')
   }
 
-  keepAliveMs(): number {
+  private idleMs(): number {
     if (this.keepAlive === '') return Number.POSITIVE_INFINITY
     const seconds = /(?:^|[,\s])timeout=(\d{1,6})/i.exec(this.keepAlive)?.[1]
     return seconds === undefined ? Number.POSITIVE_INFINITY : Math.max(0, Number(seconds) - 1) * 1000
   }
+}
+
+/**
+ * Checks that bytes are a section of fields: those of a head, which notes them, or trailers. This also rejects folded
+ * lines (they begin with a space), a space before the colon, and lines that end in LF. Throws `ResponseSyntaxError`.
+ */
+export function checkFields(bytes: Buffer, from: number, to: number, head?: ResponseHead): void {
+  let count = 0
+  for (let at = from; at < to; at += LINE_END_BYTES) {
+    const start = at
+    while (at < to && isNameByte(bytes[at])) at++
+    if (at === start || at >= to || bytes[at] !== COLON)
+      throw new ResponseSyntaxError('a header field has no valid name')
+    const nameEnd = at
+    at += 1
+    while (at < to && isValueByte(bytes[at])) at++
+    if (at < to && (bytes[at] !== CR || bytes[at + 1] !== LF))
+      throw new ResponseSyntaxError('the value of a header field holds a control character')
+    count += 1
+    if (count > FIELDS_MAX) throw new ResponseSyntaxError(`there are more than ${FIELDS_MAX} header fields`)
+    head?.note(bytes, start, nameEnd, at)
+  }
+}
+
+function isNamed(bytes: Buffer, start: number, name: string): boolean {
+  for (let at = 0; at < name.length; at++) {
+    const byte = bytes[start + at] ?? 0
+    if ((byte >= 65 && byte <= 90 ? byte | 32 : byte) !== name.charCodeAt(at)) return false
+  }
+  return true
 }
 
 function isNameByte(byte: number | undefined): boolean {
