@@ -88,7 +88,6 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
   for (const provider of config.providers)
     keepForms(provider, lasting.forms, (model) => entries.of(provider.name, model))
   return {
-    catalog,
     patterns: new PatternModels(catalog, lasting.providerLists),
     keys,
     dialects: dialectsOf(config, stores.items),

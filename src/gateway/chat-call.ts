@@ -41,8 +41,11 @@ export interface AskedChat {
   /** Not after a stream has begun. */
   readonly exchange: Exchange
   readonly log: Pick<RequestLog, 'markFirstByte' | 'markAnswered'>
-  /** Notes why the model stopped, and warns the operator of what only the finished answer shows. */
-  check(candidate: Candidate, meter: UsageMeter, isComplete: boolean): void
+  /**
+   * Notes why the model stopped, and warns the operator of what only the finished answer shows. `tier`: the service
+   * tier that the provider was asked for.
+   */
+  check(candidate: Candidate, tier: string | undefined, meter: UsageMeter, isComplete: boolean): void
   /** How the target of a complete answer reports usage. */
   noteUsage(candidate: Candidate, meter: UsageMeter, isStream: boolean): void
   /** What the target writes in so many milliseconds without sending it, in tokens. */
@@ -99,7 +102,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     const { candidate, meter, work, pump } = this
     // All of a stream may have come after its caller had left.
     const isComplete = isAnswered || pump?.isComplete === true
-    work.check(candidate, meter, isComplete)
+    work.check(candidate, this.tier, meter, isComplete)
     if (isComplete) this.noteUsage()
     return {
       model: candidate.model.name,

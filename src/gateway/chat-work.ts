@@ -29,7 +29,7 @@ import { ownCost, pricedFields } from './own-prices.ts'
 import { missesThoughts, OwnThoughts, rejectsThoughts, thoughtsFor, withThoughts } from './own-thoughts.ts'
 import type { Quote } from './quote.ts'
 import type { RecalledThoughts } from './recalled-thoughts.ts'
-import { RequestTier } from './request-tier.ts'
+import { checkTier, tierFor } from './request-tier.ts'
 import { ShownThoughts, ThoughtSeals } from './shown-thoughts.ts'
 import { issuerKey, issuerOf, targetOf } from './thought-issuer.ts'
 import type { ThoughtKeeper } from './thought-keeper.ts'
@@ -67,7 +67,6 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   private sentThoughts: TargetThoughts | undefined
   /** What the caller has sent back itself. */
   private own: OwnThoughts | undefined
-  private readonly tier: RequestTier
   /** What each issuer gets; nothing if it has rejected its own. Absent while none gets anything. */
   private thoughtsOf: Map<string, TargetThoughts | undefined> | undefined
   /** The request as the candidate that was called last takes it. */
@@ -85,7 +84,6 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   ) {
     const { exchange } = this
     this.isCompaction = exchange.isCompaction
-    this.tier = new RequestTier(gateway, key, log)
     this.named = new ConversationKey(key.organization.id, exchange.request)
   }
 
@@ -228,7 +226,6 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   ask(candidate: Candidate, upstream: Upstream, dueMs: number): ChatCall {
     const { request, quote } = this.prepare(candidate)
     const { provider, endpoint } = upstream
-    this.tier.asked = quote.asked
     this.noteIgnored(request.hints.serviceTier)
     const target = targetOf(candidate.target, endpoint)
     const issuer = this.issuerOf(candidate, upstream)
@@ -309,11 +306,11 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   }
 
   /** Notes why the model stopped, and warns the operator of what only the finished answer shows. */
-  check(candidate: Candidate, meter: UsageMeter, isComplete: boolean): void {
+  check(candidate: Candidate, tier: string | undefined, meter: UsageMeter, isComplete: boolean): void {
     this.log.finishReason = meter.reason
     this.log.toolCalls = meter.toolCalls
     if (isComplete && meter.reason === 'length' && this.isCompaction) this.warnOfCutSummary(candidate)
-    this.tier.check(candidate, meter.serviceTier)
+    checkTier(this.gateway, this.log, candidate, tier, meter.serviceTier)
     if (meter.disbelieved) this.gateway.logEvent('provider.usage_implausible', { ...candidate.target })
   }
 
@@ -348,7 +345,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const isKnown = prepared?.model === model && prepared.api === api && prepared.own === own
     if (!isKnown || prepared.thoughtTokens !== thoughtTokens) {
       const needs = this.needsWith(thoughtTokens)
-      const asked = this.tier.for(model, api, this.exchange.request.hints.serviceTier, this.hasPrepared)
+      const asked = tierFor(this.key, model, api, this.exchange.request.hints.serviceTier, this.hasPrepared)
       const request = withServiceTier(fit(this.limited(model, needs), model, needs), asked)
       const { audioTokens } = this
       const cost = own && ownCost(own, model, this.key)

@@ -56,6 +56,7 @@ export class EmbeddingWork extends WholeWork implements Work {
 }
 
 class EmbeddingCall extends WholeCall {
+  protected override readonly answerBytesMax = ANSWER_BYTES_MAX
   /** Empty until the provider has answered. */
   private usage: Usage = {}
 
@@ -68,10 +69,6 @@ class EmbeddingCall extends WholeCall {
   ) {
     const target = { endpoint: upstream.endpoint, model: sentModel(candidate.target) }
     super(candidate, upstream, embeddings.request(work.embedding, target), false, dueMs)
-  }
-
-  protected override get answerBytesMax(): number {
-    return ANSWER_BYTES_MAX
   }
 
   protected bodyOf(text: string): string {

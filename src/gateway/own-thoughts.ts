@@ -10,27 +10,19 @@ import type { ProviderError } from '../core/provider-error.ts'
 import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
 import type { RecalledThoughts } from './recalled-thoughts.ts'
 import { type PlacedThoughts, RestoredAnswers } from './restored-answers.ts'
-import type { ThoughtSeals } from './shown-thoughts.ts'
+import type { OpenedThought, ThoughtSeals } from './shown-thoughts.ts'
 
 /** The last so many are opened: as many calls as a conversation may have. */
 const OPENED_MAX = 4096
 const NONE: readonly string[] = []
 
-interface OwnThought {
-  readonly issuer: string
-  readonly form: string
-  readonly json: string
+interface OwnThought extends OpenedThought {
   readonly answer: number
   /** The message and the entry that it belongs to. */
   readonly message: number
   readonly entry: number
   readonly isBeforeCall: boolean
-  /** A signature of Gemini's that is a member of this text. */
-  readonly isOfText: boolean
 }
-
-/** What was opened of a seal. */
-type Opened = Pick<OwnThought, 'issuer' | 'form' | 'json' | 'isOfText'>
 
 export class OwnThoughts {
   private constructor(private readonly thoughts: readonly OwnThought[]) {}
@@ -41,8 +33,8 @@ export class OwnThoughts {
     if (sentThoughts === undefined) return undefined
     let skipped = Math.max(0, [...sentThoughts.values()].reduce((sum, { length }) => sum + length, 0) - OPENED_MAX)
     /** Those of texts, by the first byte of each. */
-    const ofTexts = new Map<number, Opened>()
-    const opened = ({ seal, text, after }: SentThought): readonly Opened[] => {
+    const ofTexts = new Map<number, OpenedThought>()
+    const opened = ({ seal, text, after }: SentThought): readonly OpenedThought[] => {
       if (skipped-- > 0) return []
       if (seal === undefined)
         return [{ issuer: '', form: 'chat', json: JSON.stringify({ reasoning_content: text }), isOfText: false }]
@@ -53,7 +45,7 @@ export class OwnThoughts {
     }
     const found: OwnThought[] = []
     let answer = -1
-    let waiting: readonly Opened[] = []
+    let waiting: readonly OpenedThought[] = []
     for (let message = 0; message < conversation.end; message = conversation.endOfMessage(message)) {
       if (conversation.kindAt(message) !== Kind.ASSISTANT) {
         answer = -1
@@ -108,7 +100,11 @@ export class OwnThoughts {
 }
 
 /** Finds the texts that thoughts belong to. */
-function addOfTexts(conversation: Conversation, ofTexts: ReadonlyMap<number, Opened>, found: OwnThought[]): void {
+function addOfTexts(
+  conversation: Conversation,
+  ofTexts: ReadonlyMap<number, OpenedThought>,
+  found: OwnThought[],
+): void {
   let answer = -1
   let message = -1
   for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {

@@ -11,7 +11,7 @@ import { PART_SEAM, type Reasoning } from '../core/reasoning.ts'
 import type { Issuer, ThoughtSealer } from '../core/thoughts.ts'
 
 /** What a seal holds: who issued it, and what that issuer wants back. */
-interface OpenedThought {
+export interface OpenedThought {
   readonly issuer: string
   readonly form: string
   readonly json: string

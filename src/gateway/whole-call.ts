@@ -30,17 +30,14 @@ export abstract class WholeWork {
 
 export abstract class WholeCall extends ProviderCall implements TextReader {
   protected abstract readonly work: WholeWork
+  /** Undefined: the limit of every whole answer. */
+  protected readonly answerBytesMax: number | undefined
 
   /** The caller's body of an answer. Throws `ProviderError` if it is none. */
   protected abstract bodyOf(text: string): string
 
   protected answered(): void {
     this.connection.readText(this, this.answerBytesMax)
-  }
-
-  /** Undefined: the limit of every whole answer. */
-  protected get answerBytesMax(): number | undefined {
-    return undefined
   }
 
   text(text: string): void {

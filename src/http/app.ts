@@ -57,7 +57,7 @@ const embeddings: Route = {
   path: '/v1/embeddings',
   family: 'chat',
   dialect: 'embeddings',
-  isOffered: ({ catalog }) => catalog.has('embedding'),
+  isOffered: ({ gateway }) => gateway.catalog.has('embedding'),
   missing: 'This gateway has no model that makes embeddings, so this path does not exist; ask its operator for one.',
   run: runEmbeddings,
 }

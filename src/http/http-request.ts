@@ -188,7 +188,7 @@ export class HttpRequest implements Responder, Ticking {
 export function answerProbe(state: EdgeState, request: Request, { dialect }: ApiPath): Response {
   const write = (line: RequestLine) => {
     writeLine(state, line)
-    state.figures.record(line, log, state.current.catalog)
+    state.figures.record(line, log, state.current.gateway.catalog)
   }
   const log = new RequestLog(newRequestId(), { write })
   log.remote = remoteOf(state, request)

@@ -76,7 +76,7 @@ export async function runWarmUp(life: RequestLife, key: Key, bytes: Uint8Array, 
   const exchange = await readTurn(readDocument(life, key, bytes, { unparsed }), callerOf(life, key), turn)
   log.ignored = exchange.ignored
   const work = new ChatWork(parts.gateway, key, exchange, log)
-  const [first] = resolveWork(parts.catalog, key, work).candidates
+  const [first] = resolveWork(parts.gateway.catalog, key, work).candidates
   if (first === undefined) throw new Error('a resolution without candidates')
   life.complete(warmUpStream(exchange, { model: publicName(first.model), createdAt: Math.floor(Date.now() / 1000) }))
 }
@@ -128,19 +128,19 @@ function acceptImage(kind: ImageKind, type: string | null, bytes: Uint8Array, ru
 
 /** `GET /v1/models`: the models that the caller's key may use. */
 export function runModels(life: RequestLife, key: Key): void {
-  const { catalog, patterns } = life.parts
-  life.complete(JSON.stringify(modelList(catalog, key, patterns)))
+  const { gateway, patterns } = life.parts
+  life.complete(JSON.stringify(modelList(gateway.catalog, key, patterns)))
 }
 
 /** `GET /anthropic/v1/models`: the same models, for SDKs of Anthropic and for agents that look for models with them. */
 export function runAnthropicModels(life: RequestLife, key: Key): void {
-  const { catalog, patterns } = life.parts
+  const { gateway, patterns } = life.parts
   const query = new URLSearchParams(life.head.url.split('?')[1])
   const limit = Number(query.get('limit') ?? PAGE_MAX)
   if (!Number.isInteger(limit) || limit < 1 || limit > PAGE_MAX)
     throw new CallerError('invalid_field', `limit must be a whole number from 1 to ${PAGE_MAX}.`, { param: 'limit' })
   const page = { limit, after: query.get('after_id') ?? undefined, before: query.get('before_id') ?? undefined }
-  life.complete(JSON.stringify(anthropicModelList(catalog, key, patterns, page)))
+  life.complete(JSON.stringify(anthropicModelList(gateway.catalog, key, patterns, page)))
 }
 
 function flow(life: RequestLife, key: Key, work: Work): void {

@@ -34,7 +34,6 @@ import type { TagsReader } from './tags-reader.ts'
  */
 export interface EdgeParts {
   readonly gateway: Gateway
-  readonly catalog: Catalog
   /** What its patterns stand for. */
   readonly patterns: PatternModels
   readonly keys: KeyFinder
@@ -311,7 +310,7 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
   write(line: RequestLine): void {
     const { state, log, parts } = this
     writeLine(state, line)
-    state.figures.record(line, log, parts.catalog)
+    state.figures.record(line, log, parts.gateway.catalog)
   }
 
   /** An error of our own is logged for the operator; the caller sees nothing of it. */

@@ -1,12 +1,13 @@
 /**
- * Sends the spans of this process to the collector: a bounded queue, batches, retries. No request waits for it; spans
- * that cannot be delivered are dropped and counted.
+ * Sends the spans of this process to the collector, by OTLP over HTTP: a bounded queue, batches, retries. No request
+ * waits for it; spans that cannot be delivered are dropped and counted.
  */
 
 import { Pause } from '../core/pause.ts'
 import type { TracingConfig } from '../core/tracing-config.ts'
 import { within } from '../core/wait-limit.ts'
-import { Collector, type Delivery } from './collector.ts'
+import { retryAfterMs } from '../providers/retry-after.ts'
+import { type PostAnswer, ShortPost } from '../providers/short-post.ts'
 import { loadEncoder, type OtlpEncoder, type Span } from './otlp.ts'
 
 /** At 2 KB each, 8 MB. */
@@ -24,6 +25,16 @@ const BACKOFF_MS_MAX = 30_000
 /** `recovered` is called at the first batch that is accepted so long after the last loss: few lines a minute. */
 const CALM_MS = 10_000
 
+/** `retry`: the same spans may be accepted later. `reason` completes "spans were dropped because". */
+type Delivery =
+  | { readonly kind: 'accepted'; readonly rejected: number }
+  | { readonly kind: 'retry'; readonly reason: string; readonly afterMs: number | undefined }
+  | { readonly kind: 'refused'; readonly reason: string }
+
+/** The statuses that OTLP names as temporary. */
+const TEMPORARY: ReadonlySet<number> = new Set([429, 502, 503, 504])
+const PROTOBUF = 'application/x-protobuf'
+
 interface SpanExporterOptions {
   /** Counts spans that are lost. */
   readonly dropped: (spans: number) => void
@@ -39,7 +50,8 @@ interface SpanExporterOptions {
 
 export class SpanExporter {
   private queue: Span[] = []
-  private collector: Collector | undefined
+  private config: TracingConfig | undefined
+  private posts: ShortPost | undefined
   private encoder: Promise<OtlpEncoder> | undefined
   /** While batches are sent. */
   private sending: Promise<void> | undefined
@@ -55,7 +67,9 @@ export class SpanExporter {
 
   /** Where spans go from now on, those that wait included. */
   use(config: TracingConfig): void {
-    if (!Bun.deepEquals(config, this.collector?.config)) this.collector = new Collector(config)
+    if (Bun.deepEquals(config, this.config)) return
+    this.config = config
+    this.posts = new ShortPost({ name: 'collector', url: config.url })
   }
 
   /** Takes the spans of one request: all of them or, if the queue is full, none. */
@@ -73,7 +87,7 @@ export class SpanExporter {
     this.backoff.end()
     if (this.queue.length > 0) this.start()
     if (this.sending !== undefined) await within(ms, this.sending)
-    this.collector?.abort()
+    this.posts?.abort()
   }
 
   /** A batch that is not full waits for more spans: one request a millisecond would cost as much as the spans. */
@@ -111,8 +125,9 @@ export class SpanExporter {
     const body = encoder.serializeRequest(batch)
     const { length } = batch
     if (body === undefined) return this.drop(length, 'they cannot be encoded')
-    for (let tries = 1; this.collector !== undefined; tries++) {
-      const delivery = await this.collector.post(body, encoder)
+    for (let tries = 1; this.posts !== undefined; tries++) {
+      const headers = { ...this.config?.headers, 'content-type': PROTOBUF }
+      const delivery = deliveryOf(await this.posts.send(body, headers), encoder)
       if (delivery.kind === 'accepted') return this.accepted(Math.min(delivery.rejected, length))
       if (delivery.kind === 'refused' || tries === TRIES_MAX) return this.drop(length, delivery.reason)
       if (this.isClosing) return this.dropAll(length, delivery.reason)
@@ -120,10 +135,15 @@ export class SpanExporter {
     }
   }
 
+  /** For the log: the address without path and headers. */
+  private get collector(): string {
+    return this.config === undefined ? '' : new URL(this.config.url).origin
+  }
+
   private accepted(rejected: number): void {
     if (rejected > 0) return this.drop(rejected, 'the collector rejected them')
     if (this.lost === 0 || performance.now() - this.lostMs < (this.options.calmMs ?? CALM_MS)) return
-    this.options.recovered({ dropped: this.lost, collector: this.collector?.origin ?? '' })
+    this.options.recovered({ dropped: this.lost, collector: this.collector })
     this.lost = 0
   }
 
@@ -141,7 +161,29 @@ export class SpanExporter {
   private drop(spans: number, reason: string): void {
     this.options.dropped(spans)
     this.lostMs = performance.now()
-    if (this.lost === 0) this.options.dropping({ reason, collector: this.collector?.origin ?? '' })
+    if (this.lost === 0) this.options.dropping({ reason, collector: this.collector })
     this.lost += spans
+  }
+}
+
+function deliveryOf(answer: PostAnswer, encoder: OtlpEncoder): Delivery {
+  if ('failure' in answer) return { kind: 'retry', reason: `the collector is ${answer.failure}`, afterMs: undefined }
+  const { status, headers, bytes } = answer
+  if (status >= 200 && status < 300) {
+    const isProtobuf = headers.get('content-type')?.startsWith(PROTOBUF) === true
+    return { kind: 'accepted', rejected: isProtobuf && bytes !== undefined ? rejectedOf(bytes, encoder) : 0 }
+  }
+  const reason = `the collector answered ${status}`
+  if (!TEMPORARY.has(status)) return { kind: 'refused', reason }
+  return { kind: 'retry', reason, afterMs: retryAfterMs(headers) }
+}
+
+/** The spans of a batch that the collector accepted only in part. */
+function rejectedOf(bytes: Uint8Array, encoder: OtlpEncoder): number {
+  try {
+    return Number(encoder.deserializeResponse(bytes).partialSuccess?.rejectedSpans ?? 0)
+  } catch {
+    // By its status the collector accepted the spans; it may answer with a body of its own.
+    return 0
   }
 }
