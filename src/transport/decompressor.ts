@@ -16,6 +16,8 @@ interface DecompressorOwner {
   decompressorDrained(): void
 }
 
+export type Decompressor = Transform
+
 const CODINGS: Readonly<Record<string, () => Transform>> = {
   gzip: createGunzip,
   'x-gzip': createGunzip,
@@ -25,7 +27,7 @@ const CODINGS: Readonly<Record<string, () => Transform>> = {
 }
 
 /** Undefined for `identity`, none, and codings that are not known: their bytes are given as they are. */
-export function decompressorOf(coding: string, owner: DecompressorOwner): Transform | undefined {
+export function decompressorOf(coding: string, owner: DecompressorOwner): Decompressor | undefined {
   const stream = CODINGS[coding]?.()
   stream?.on('data', (bytes: Uint8Array) => owner.decompressed(bytes))
   stream?.on('end', () => owner.decompressedAll())

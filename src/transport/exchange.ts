@@ -1,10 +1,9 @@
 /** One request and its response: what is still to be sent, what has come, and how either side ends it. */
 
-import type { Transform } from 'node:stream'
 import { BytePieces } from '../core/byte-pieces.ts'
 import { partOf } from '../core/bytes.ts'
 import { ProviderError } from '../core/provider-error.ts'
-import { decompressorOf } from './decompressor.ts'
+import { type Decompressor, decompressorOf } from './decompressor.ts'
 import type { Origin } from './origin.ts'
 import { PieceWriter } from './piece-writer.ts'
 import { proxyRefusal } from './proxy-tunnel.ts'
@@ -76,7 +75,7 @@ export class HttpExchange implements ResponseSink {
   private body: ClientRequest['body'] | undefined
   private handler: ResponseHandler | undefined
   private carrier: Carrier | undefined
-  private decompressor: Transform | undefined
+  private decompressor: Decompressor | undefined
   /** Bytes of the body. */
   private bodyBytes = 0
   /** Of head and body, if the body comes in pieces. Absent until the head is written, and after everything was. */
