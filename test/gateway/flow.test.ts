@@ -6,19 +6,15 @@ import type { Candidate } from '../../src/catalog/resolve.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { RequestLog } from '../../src/gateway/access-log.ts'
-import { Affinity } from '../../src/gateway/affinity.ts'
 import type { Answer } from '../../src/gateway/answer.ts'
-import { Breaker } from '../../src/gateway/breaker.ts'
-import type { Gateway, Upstream } from '../../src/gateway/gateway.ts'
+import type { Upstream } from '../../src/gateway/gateway.ts'
 import { InFlight, type RunningRequest } from '../../src/gateway/in-flight.ts'
 import { ProviderCall, type ProviderCallListener } from '../../src/gateway/provider-call.ts'
-import { TargetUsage } from '../../src/gateway/target-usage.ts'
 import type { Work } from '../../src/gateway/work.ts'
-import type { Charge } from '../../src/ledger/ledger.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { catalog, keyOf, model } from '../catalog/fixture.ts'
-import { UnlimitedLedger } from '../support/ledger.ts'
-import { answerOf } from './answer-of.ts'
+import { RecordingLedger } from '../support/ledger.ts'
+import { answerOf, gatewayOf } from './answer-of.ts'
 
 const HOUR = 3_600_000
 const deadlines = { connectMs: 1000, firstByteMs: { stream: 1000, whole: 1000 }, idleMs: 1000, totalMs: 1000 }
@@ -28,15 +24,6 @@ const upstream: Upstream = {
 }
 const targets = ['a', 'b'].map((name) => ({ provider: 'p', model: name }))
 const config = catalog({ models: [model('m', { targets })] })
-
-class Recorder extends UnlimitedLedger {
-  readonly charges: Charge[] = []
-
-  override settle(...[reservation, charge]: Parameters<UnlimitedLedger['settle']>) {
-    this.charges.push(charge)
-    return super.settle(reservation, charge)
-  }
-}
 
 /** A call that is not sent anywhere: it does what the test does for its target. */
 class MadeCall extends ProviderCall {
@@ -117,7 +104,7 @@ class MadeWork implements Work {
 
 interface Ran {
   readonly answer: Promise<Answer>
-  readonly ledger: Recorder
+  readonly ledger: RecordingLedger
   readonly work: MadeWork
   readonly running: RunningRequest
 }
@@ -126,25 +113,14 @@ interface Ran {
  * Runs a request whose candidates `a` and `b` do what `does` does. `totalTimeoutMs`: how long candidates may be called.
  */
 function run(does: (target: string) => Promise<string>, random = 0, totalTimeoutMs = HOUR): Ran {
-  const ledger = new Recorder()
-  const gateway: Gateway = {
-    node: 'n',
+  const ledger = new RecordingLedger()
+  const gateway = gatewayOf({
     catalog: config,
     ledger,
     upstreams: new Map([['p', upstream]]),
     routing: { maxAttempts: 3, totalTimeoutMs },
-    breaker: new Breaker(),
-    affinity: new Affinity(),
-    targetUsage: new TargetUsage(),
     random: () => random,
-    sealer: { seal: () => Buffer.alloc(0), open: () => undefined },
-    explainRoute: false,
-    isRevoked: () => false,
-    report: (error) => {
-      throw error
-    },
-    logEvent: () => {},
-  }
+  })
   const work = new MadeWork(does)
   const running = new InFlight().add()
   const answer = answerOf(gateway, keyOf(config), work, running, new RequestLog('req_1', { write() {} }))
@@ -231,7 +207,7 @@ describe('a request is settled once', () => {
   test.each(rows)('%s', async (_, does, error, outcome, tokens, calls) => {
     const ran: Ran = run((target) => does(target, () => ran.running))
     expect(await ran.answer.then(() => undefined, nameOf)).toBe(error)
-    expect(ran.ledger.charges).toMatchObject([{ outcome, outputTokens: tokens }])
+    expect(ran.ledger.settlements).toMatchObject([{ outcome, outputTokens: tokens }])
     expect([ran.ledger.reservations, ran.work.calls.length]).toEqual([0, calls])
     // A call that gave no answer is not left open.
     const answered = error === undefined ? 1 : 0

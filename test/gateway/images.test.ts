@@ -5,46 +5,26 @@ import type { Price } from '../../src/core/money.ts'
 import { imagesBody } from '../../src/dialects/images/answer.ts'
 import { acceptImages } from '../../src/dialects/images/request.ts'
 import { COMPLETED, RequestLog } from '../../src/gateway/access-log.ts'
-import { Affinity } from '../../src/gateway/affinity.ts'
 import type { Answer } from '../../src/gateway/answer.ts'
-import { Breaker } from '../../src/gateway/breaker.ts'
 import type { Upstream as GatewayUpstream } from '../../src/gateway/gateway.ts'
 import { ImageWork } from '../../src/gateway/image-work.ts'
 import { InFlight } from '../../src/gateway/in-flight.ts'
 import { Pump } from '../../src/gateway/pump.ts'
 import type { RequestLine } from '../../src/gateway/request-line.ts'
-import { TargetUsage } from '../../src/gateway/target-usage.ts'
-import type { Charge, Hold } from '../../src/ledger/ledger.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { bytesOf } from '../support/bytes.ts'
-import { UnlimitedLedger } from '../support/ledger.ts'
+import { RecordingLedger } from '../support/ledger.ts'
 import * as does from '../support/scenarios.ts'
 import { type Scenario, Upstream } from '../support/upstream.ts'
-import { answerOf } from './answer-of.ts'
-
-/** Remembers what was held and settled. */
-class ReservationStore extends UnlimitedLedger {
-  readonly holds: Hold[] = []
-  readonly settlements: Charge[] = []
-
-  override reserve(...[account, hold]: Parameters<UnlimitedLedger['reserve']>) {
-    this.holds.push(hold)
-    return super.reserve(account, hold)
-  }
-
-  override settle(...[reservation, actual]: Parameters<UnlimitedLedger['settle']>) {
-    this.settlements.push(actual)
-    return super.settle(reservation, actual)
-  }
-}
+import { answerOf, gatewayOf } from './answer-of.ts'
 
 const data = (images: number, more: object = {}) =>
   JSON.stringify({ created: 1, data: Array.from({ length: images }, () => ({ b64_json: 'AA==' })), ...more })
 const usage = { input_tokens: 10, output_tokens: 272, total_tokens: 282 }
 
 interface Stage extends AsyncDisposable {
-  readonly store: ReservationStore
+  readonly store: RecordingLedger
   readonly upstream: Upstream
   readonly line: RequestLine | undefined
   /** Called between a provider that broke down and the next. */
@@ -55,7 +35,7 @@ interface Stage extends AsyncDisposable {
 /** The flow in this process: `painter` at the provider models of the scenarios in order, then at one without images. */
 async function startStage(price: Price | undefined, scenarios: Readonly<Record<string, Scenario>>): Promise<Stage> {
   const upstream = await Upstream.start(scenarios)
-  const store = new ReservationStore()
+  const store = new RecordingLedger()
   const endpoint = (baseUrl: string, name: string) => ({
     name,
     baseUrl,
@@ -71,27 +51,12 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
   const key: Key | undefined = catalog.credentials[0]?.key
   if (key === undefined) throw new Error('no key')
   const routing = { maxAttempts: 3, totalTimeoutMs: 10_000 }
-  const ignore = () => undefined
-  let paused: () => void = ignore
-  const gateway = {
-    node: 'n',
-    catalog,
-    upstreams,
-    ledger: store,
-    routing,
-    breaker: new Breaker(),
-    random: () => {
-      paused()
-      return 0
-    },
-    affinity: new Affinity(),
-    targetUsage: new TargetUsage(),
-    sealer: { seal: () => Buffer.alloc(0), open: () => undefined },
-    explainRoute: false,
-    isRevoked: () => false,
-    report: ignore,
-    logEvent: ignore,
+  let paused = () => {}
+  const random = () => {
+    paused()
+    return 0
   }
+  const gateway = gatewayOf({ catalog, upstreams, ledger: store, routing, random })
   let line: RequestLine | undefined
   return {
     store,

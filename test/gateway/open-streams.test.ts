@@ -7,13 +7,10 @@ import { chat } from '../../src/dialects/chat/chat.ts'
 import type { Dialect, Exchange } from '../../src/dialects/dialect.ts'
 import { responses } from '../../src/dialects/responses/responses.ts'
 import { RequestLog } from '../../src/gateway/access-log.ts'
-import { Affinity } from '../../src/gateway/affinity.ts'
-import { Breaker } from '../../src/gateway/breaker.ts'
 import { ChatWork } from '../../src/gateway/chat-work.ts'
 import type { Gateway } from '../../src/gateway/gateway.ts'
 import { InFlight } from '../../src/gateway/in-flight.ts'
 import { Pump } from '../../src/gateway/pump.ts'
-import { TargetUsage } from '../../src/gateway/target-usage.ts'
 import { LocalItemStore } from '../../src/items/local-item-store.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { readRequestBody } from '../../src/wire/request-body.ts'
@@ -22,7 +19,7 @@ import { sealer } from '../dialects/responses/setting.ts'
 import { UnlimitedLedger } from '../support/ledger.ts'
 import { chatFrames, stalls } from '../support/scenarios.ts'
 import { lastingUpstream } from '../support/served.ts'
-import { answerOf } from './answer-of.ts'
+import { answerOf, gatewayOf } from './answer-of.ts'
 
 const config = catalog({ models: [model('m', { targets: [{ provider: 'p', model: 'm' }] })] })
 const STREAMS = 20
@@ -33,24 +30,8 @@ upstream.on('m', stalls(chatFrames(['a', 'b']).slice(0, 2)))
 function gatewayTo(baseUrl: string): Gateway {
   const deadlines = { connectMs: 9000, firstByteMs: { stream: 9000, whole: 9000 }, idleMs: 60_000, totalMs: 60_000 }
   const endpoint = { name: 'p', baseUrl, headers: {}, deadlines }
-  return {
-    node: 'n',
-    catalog: config,
-    ledger: new UnlimitedLedger(),
-    upstreams: new Map([['p', { provider: openai, endpoint }]]),
-    routing: { maxAttempts: 3, totalTimeoutMs: 60_000 },
-    breaker: new Breaker(),
-    affinity: new Affinity(),
-    targetUsage: new TargetUsage(),
-    random: () => 0,
-    sealer: { seal: () => Buffer.alloc(0), open: () => undefined },
-    explainRoute: false,
-    isRevoked: () => false,
-    report: (error) => {
-      throw error
-    },
-    logEvent: () => {},
-  }
+  const upstreams = new Map([['p', { provider: openai, endpoint }]])
+  return gatewayOf({ catalog: config, ledger: new UnlimitedLedger(), upstreams })
 }
 
 /** A request with a long text. */

@@ -10,34 +10,22 @@ import {
   type Account,
   type Charge,
   type Estimate,
-  type Hold,
   type Ledger,
-  type LedgerHealth,
   noCharge,
   type Reservation,
 } from '../../src/ledger/ledger.ts'
+import { RecordingLedger } from '../support/ledger.ts'
 
 const SECOND = 1000
 const account: Account = { organization: 'o', organizationLimits: {}, key: 'k', keyLimits: {} }
 const price = { input: 1_000_000, output: 10_000_000 }
 
-class Recorder implements Ledger {
-  readonly holds: Hold[] = []
+class Recorder extends RecordingLedger {
   readonly extensions: (readonly [soFar: Estimate, wanted: Estimate])[] = []
-  readonly settlements: Charge[] = []
   refusal: CallerError | undefined
   grants: () => boolean = () => false
 
-  reserve(of: Account, hold: Hold): Later<Reservation> {
-    return laterOf(
-      (async () => {
-        this.holds.push(hold)
-        return { id: hold.id, account: of, held: hold.estimate, admittedMs: 0 }
-      })(),
-    )
-  }
-
-  extend(_: Reservation, soFar: Estimate, wanted: Estimate): Later<boolean> {
+  override extend(_: Reservation, soFar: Estimate, wanted: Estimate): Later<boolean> {
     return laterOf(
       (async () => {
         this.extensions.push([soFar, wanted])
@@ -46,25 +34,6 @@ class Recorder implements Ledger {
       })(),
     )
   }
-
-  settle(_: Reservation, actual: Charge): Later<'settled'> {
-    return laterOf(
-      (async (): Promise<'settled'> => {
-        this.settlements.push(actual)
-        return 'settled'
-      })(),
-    )
-  }
-
-  health(): LedgerHealth {
-    return { ready: true, up: true, pending: 0 }
-  }
-
-  async askHealth(): Promise<LedgerHealth> {
-    return this.health()
-  }
-
-  async close(): Promise<void> {}
 }
 
 const opened: RequestReservation[] = []
@@ -181,10 +150,7 @@ describe('what is reserved', () => {
     const limits = { spend: { day: 1, strict: false, onExhausted: 'cut' } } as const
     const reservation = await open(ledger, () => counted(output), undefined, { ...account, keyLimits: limits })
     let cuts = 0
-    const cut = () => {
-      cuts++
-    }
-    reservation.guard({ interrupt: cut }, { isRevoked: () => false })
+    reservation.guard({ interrupt: () => void cuts++ }, { isRevoked: () => false })
     reservation.written(output)
     for (let i = 0; i < 10; i++) await Bun.sleep(0)
     // It also goes on at a tick while some of the reservation is left.
@@ -203,10 +169,7 @@ describe('what is reserved', () => {
     const limits = { spend: { day: 1, strict: false, onExhausted: 'cut' } } as const
     const reservation = await open(ledger, () => counted(output), undefined, { ...account, keyLimits: limits })
     let cuts = 0
-    const cut = () => {
-      cuts++
-    }
-    reservation.guard({ interrupt: cut }, { isRevoked: () => false })
+    reservation.guard({ interrupt: () => void cuts++ }, { isRevoked: () => false })
     ledger.refusal = new CallerError('ledger_unavailable', 'gone')
     reservation.written(output)
     await Bun.sleep(0)

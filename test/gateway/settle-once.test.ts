@@ -10,9 +10,10 @@ import { loadAdapters } from '../../src/assembly/provider-adapters.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import { type Later, laterOf } from '../../src/core/later.ts'
-import type { Account, Charge, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
+import type { Account, Charge, Hold, Reservation } from '../../src/ledger/ledger.ts'
 import { Caller } from '../support/caller.ts'
 import { configOf } from '../support/gateway.ts'
+import { UnlimitedLedger } from '../support/ledger.ts'
 import { oneWorker } from '../support/one-worker.ts'
 import { Random } from '../support/random.ts'
 import * as does from '../support/scenarios.ts'
@@ -23,44 +24,25 @@ import { chat } from './stage.ts'
 const CASES = 2000
 const AT_ONCE = 40
 
-class Counting implements Ledger {
+class Counting extends UnlimitedLedger {
   readonly reserved = new Set<string>()
   readonly settled = new Map<string, Charge[]>()
 
-  reserve(account: Account, hold: Hold): Later<Reservation> {
+  override reserve(account: Account, hold: Hold): Later<Reservation> {
     return laterOf(
       (async () => {
         // A slow store: callers leave meanwhile.
         if (this.reserved.size % 3 === 0) await turn()
         this.reserved.add(hold.id)
-        return { id: hold.id, account, held: hold.estimate, admittedMs: 0 }
+        return await super.reserve(account, hold)
       })(),
     )
   }
 
-  extend(): Later<boolean> {
-    return laterOf(Promise.resolve<boolean>(true))
+  override settle(reservation: Reservation, actual: Charge): Later<'settled' | 'already_settled'> {
+    this.settled.getOrInsert(reservation.id, []).push(actual)
+    return super.settle(reservation, actual)
   }
-
-  settle(reservation: Reservation, actual: Charge): Later<'settled'> {
-    return laterOf(
-      (async (): Promise<'settled'> => {
-        const earlier = this.settled.get(reservation.id) ?? []
-        this.settled.set(reservation.id, [...earlier, actual])
-        return 'settled'
-      })(),
-    )
-  }
-
-  health(): LedgerHealth {
-    return { ready: true, up: true, pending: 0 }
-  }
-
-  async askHealth(): Promise<LedgerHealth> {
-    return this.health()
-  }
-
-  async close(): Promise<void> {}
 }
 
 const frames = does.chatFrames(['Hel', 'lo', ' wor', 'ld'])

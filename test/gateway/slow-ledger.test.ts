@@ -23,7 +23,9 @@ test('an answer, whole or streamed, and an error arrive before their settlement 
   await using serving = new Serving(setup(upstream))
   const settling = Promise.withResolvers<void>()
   serving.ledger.settling = settling.promise
-  expect((await ask(serving.port, request('m', false))).status).toBe(200)
+  const answer = await ask(serving.port, request('m', false))
+  expect(answer.status).toBe(200)
+  expect((await serving.lineOf(answer.header('x-request-id')))['cost_micro_usd']).toBe(9 + 30)
   expect((await ask(serving.port, request('m', true))).end).toBe('whole')
   expect((await ask(serving.port, request('bad', false))).status).toBe(400)
   expect(serving.ledger.wrong).toEqual([])

@@ -40,3 +40,19 @@ export class UnlimitedLedger implements Ledger {
 
   async close(): Promise<void> {}
 }
+
+/** The same with everything that it was given. */
+export class RecordingLedger extends UnlimitedLedger {
+  readonly holds: Hold[] = []
+  readonly settlements: Charge[] = []
+
+  override reserve(account: Account, hold: Hold): Later<Reservation> {
+    this.holds.push(hold)
+    return super.reserve(account, hold)
+  }
+
+  override settle(reservation: Reservation, actual: Charge): Later<'settled' | 'already_settled'> {
+    this.settlements.push(actual)
+    return super.settle(reservation, actual)
+  }
+}
