@@ -116,7 +116,7 @@ export class AttemptRecord implements RestListener {
   learn(attempt: Attempt, error: ProviderError): Learned | undefined {
     const { candidate, learned, startedMs } = attempt
     if (learned?.first !== undefined || performance.now() >= this.dueMs) return undefined
-    return this.of.work.learn(candidate, this.upstreamOf(attempt), error, startedMs)
+    return this.of.work.learn?.(candidate, this.upstreamOf(attempt), error, startedMs)
   }
 
   /** The provider of an attempt, which writes the request as the target has taught. */

@@ -27,7 +27,8 @@ const RETRY_SECONDS = 1
 
 export class BodyMemory {
   private readonly organizations = new Map<string, number>()
-  private workerBytes = 0
+  /** Bytes of memory that are counted at the moment. */
+  heldBytes = 0
 
   constructor(
     private readonly limits: BodyLimits,
@@ -38,11 +39,6 @@ export class BodyMemory {
   /** The share of one request. It counts nothing yet. `isLow`: no other request makes room for it. */
   share(organization: string, isLow = false): BodyShare {
     return new BodyShare(this, organization, isLow)
-  }
-
-  /** Bytes of memory that are counted at the moment. */
-  get heldBytes(): number {
-    return this.workerBytes
   }
 
   /** Throws `CallerError` if the body, which has `held` bytes already, may not grow by `bytes`. */
@@ -57,18 +53,18 @@ export class BodyMemory {
     }
     const isSmall = held + bytes <= SMALL_BYTES
     const limit = isSmall ? workerBytes : workerBytes * (1 - SHARE_FOR_SMALL)
-    while (this.workerBytes + COPIES * bytes > limit) {
+    while (this.heldBytes + COPIES * bytes > limit) {
       if (!isLow && this.shed()) continue
       const message = 'The gateway has no memory left for another request body of this size; try again.'
       throw new CallerError('overloaded', message, { retryAfterSeconds: RETRY_SECONDS })
     }
     this.organizations.set(organization, others() + bytes)
-    this.workerBytes += COPIES * bytes
+    this.heldBytes += COPIES * bytes
   }
 
   /** Returns memory: `copies` of `bytes`. The last copy is the one that the organization is counted for. */
   give(organization: string, bytes: number, copies: number, isLast: boolean): void {
-    this.workerBytes -= copies * bytes
+    this.heldBytes -= copies * bytes
     if (!isLast) return
     const left = (this.organizations.get(organization) ?? 0) - bytes
     if (left > 0) this.organizations.set(organization, left)

@@ -28,7 +28,8 @@ export class DecodeStream implements SpliceSink {
   private readonly framer: ReturnType<Provider['framer']>
   private readonly decoder: ReturnType<Provider['decoder']>
   private readonly splice: Splice | undefined
-  private isComplete = false
+  /** The provider's final marker was read. What follows it is ignored. */
+  ended = false
 
   constructor(
     provider: Decoding,
@@ -39,11 +40,6 @@ export class DecodeStream implements SpliceSink {
     this.decoder = provider.decoder()
     if (splice === 'spliced') this.splice = new Splice(shapesOf(provider), this)
     this.framer = provider.framer(this.splice)
-  }
-
-  /** True once the provider's final marker was read. What follows it is ignored. */
-  get ended(): boolean {
-    return this.isComplete
   }
 
   /** True if the answer ended without the provider's final marker, because weir has ended it. */
@@ -59,7 +55,7 @@ export class DecodeStream implements SpliceSink {
   /** The clean end of the bytes. Throws `ProviderError` `cut` if the answer is not complete. */
   close(): void {
     this.framer.close(this.frame)
-    if (!this.isComplete) for (const event of this.decoder.close()) this.emit(event)
+    if (!this.ended) for (const event of this.decoder.close()) this.emit(event)
   }
 
   /**
@@ -97,7 +93,7 @@ export class DecodeStream implements SpliceSink {
   }
 
   private readonly frame = (event: string, data: string): void => {
-    if (this.isComplete) return
+    if (this.ended) return
     const events = this.decoded(event, data)
     for (const each of events) this.emit(each)
     this.splice?.learn(event, events)
@@ -114,7 +110,7 @@ export class DecodeStream implements SpliceSink {
   }
 
   private emit(event: StreamEvent): void {
-    if (event.type === 'end') this.isComplete = true
+    if (event.type === 'end') this.ended = true
     this.sink.event(event)
   }
 }

@@ -269,7 +269,7 @@ export class Flow
   }
 
   private answerOf(candidate: Candidate, content: Content): Answer {
-    this.work.served(candidate)
+    this.work.served?.(candidate)
     const fallbacks = this.turns.before(candidate)
     const isStream = content instanceof Pump || this.work.answersInEvents === true
     this.log.servedBy(candidate, fallbacks)
@@ -290,7 +290,7 @@ export class Flow
     const { log } = this
     const reservation = this.requireReservation()
     call.connection.endSearch()
-    this.work.streams()
+    this.work.streams?.()
     log.markFirstByte()
     this.running.streams()
     reservation.guard(pump, this)

@@ -102,7 +102,7 @@ export class RequestReservation implements Ticking {
   private settled = false
   private extendedMs = performance.now()
   /** Output tokens that are reserved, and the count from which more is reserved. */
-  private reservedTokens = 0
+  heldOutputTokens = 0
   private growAtTokens = 0
   private aheadTokens = SLICE_TOKENS
   private growing: Promise<void> | undefined
@@ -113,7 +113,8 @@ export class RequestReservation implements Ticking {
   private call: Metered | undefined
   private stream: GuardedStream | undefined
   private access: Revocable | undefined
-  private cutCode: string | undefined
+  /** Error code of the reason why the stream was cut, if it was. */
+  cutFor: string | undefined
 
   private constructor(
     private readonly ledger: Ledger,
@@ -170,16 +171,6 @@ export class RequestReservation implements Ticking {
   guard(stream: GuardedStream, access: Revocable): void {
     this.stream = stream
     this.access = access
-  }
-
-  /** Output tokens that are reserved. */
-  get heldOutputTokens(): number {
-    return this.reservedTokens
-  }
-
-  /** Error code of the reason why the stream was cut, if it was. */
-  get cutFor(): string | undefined {
-    return this.cutCode
   }
 
   /**
@@ -244,7 +235,7 @@ export class RequestReservation implements Ticking {
     this.growing ??= this.grow().finally(() => {
       this.growing = undefined
     })
-    return this.cutsOnRefusal && outputTokens >= this.reservedTokens ? this.growing : undefined
+    return this.cutsOnRefusal && outputTokens >= this.heldOutputTokens ? this.growing : undefined
   }
 
   /** False if so much output needs no more than is reserved, and `written` does nothing. */
@@ -285,7 +276,7 @@ export class RequestReservation implements Ticking {
   }
 
   private setReserved(outputTokens: number, writtenTokens = 0): void {
-    this.reservedTokens = outputTokens
+    this.heldOutputTokens = outputTokens
     // Of a small piece the second half is the margin: with all of it, each event of a stream beyond its limit would ask
     // the ledger for more.
     const margin = Math.min(MARGIN_TOKENS, (outputTokens - writtenTokens) / 2)
@@ -300,13 +291,13 @@ export class RequestReservation implements Ticking {
   private stopGrowing(): void {
     const written = this.call?.used().usage.output ?? 0
     if (!this.cutsOnRefusal) this.growAtTokens = Number.POSITIVE_INFINITY
-    else if (written >= this.reservedTokens) this.cut('quota_exhausted')
-    else this.growAtTokens = this.reservedTokens
+    else if (written >= this.heldOutputTokens) this.cut('quota_exhausted')
+    else this.growAtTokens = this.heldOutputTokens
   }
 
   /** Ends the stream of the request, if it has begun. */
   cut(why: 'unauthenticated' | 'quota_exhausted'): void {
-    this.cutCode ??= CALLER_ERRORS[why].code ?? undefined
+    this.cutFor ??= CALLER_ERRORS[why].code ?? undefined
     this.stream?.interrupt('refused')
   }
 

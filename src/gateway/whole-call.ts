@@ -19,13 +19,6 @@ export abstract class WholeWork {
   order(candidates: readonly Candidate[]): readonly Candidate[] {
     return candidates
   }
-
-  /** They are passed on as they are. */
-  learn(): undefined {}
-
-  served(): void {}
-
-  streams(): void {}
 }
 
 export abstract class WholeCall extends ProviderCall implements TextReader {

@@ -46,21 +46,21 @@ export interface Work extends Requirements {
   ask(candidate: Candidate, upstream: Upstream, dueMs: number): ProviderCall
   /**
    * How to write the request instead, if the candidate may have rejected how it was written; `sentMs` is when it was
-   * sent (`performance.now()`).
+   * sent (`performance.now()`). Absent for requests that are passed on as they are.
    */
-  learn(candidate: Candidate, upstream: Upstream, error: ProviderError, sentMs: number): Learned | undefined
+  learn?(candidate: Candidate, upstream: Upstream, error: ProviderError, sentMs: number): Learned | undefined
   /**
    * Pending while something that a call needs is fetched; resolves to the order in which the candidates are called
    * then. Never rejects. Absent if nothing is.
    */
   readonly fetching?: Promise<readonly Candidate[]> | undefined
   /** The candidate has answered. */
-  served(candidate: Candidate): void
+  served?(candidate: Candidate): void
   /**
    * The answer is a stream that has begun, so no other candidate is called: drops what only a call needs. A stream may
    * last for minutes, and a conversation of 200 KB would stay in memory for as long.
    */
-  streams(): void
+  streams?(): void
 }
 
 /** Work on its way, as all steps of its flow share it. */

@@ -81,7 +81,7 @@ export class Connection implements SocketEvents {
   received(bytes: Buffer): void {
     const { exchange } = this
     if (exchange === undefined) return this.close()
-    exchange.noteHeard()
+    exchange.hasHeard = true
     let taken: number
     try {
       taken = this.parser.push(bytes)
@@ -123,7 +123,7 @@ export class Connection implements SocketEvents {
       if (piece === undefined) return
       const size = typeof piece === 'string' ? (this.exchange?.textBytes ?? 0) : piece.byteLength
       const written = this.socket.write(piece)
-      if (written > 0) this.exchange?.noteSent()
+      if (written > 0 && this.exchange !== undefined) this.exchange.hasSent = true
       if (written < size) {
         this.unwritten = undefined
         if (this.exchange?.rewind(size - Math.max(0, written)) === true) return

@@ -86,7 +86,6 @@ export class HttpExchange implements ResponseSink {
   private isPaused = false
   private isOver = false
   private hasHead = false
-  private hasSent = false
   /** The response is whole; what is still to be decompressed may remain. */
   private isComplete = false
   /** Everything was handed to the connection. */
@@ -99,8 +98,10 @@ export class HttpExchange implements ResponseSink {
   private wasConnected = false
   /** Its connection had carried another exchange before. */
   private isOnKept = false
+  /** A byte of the request has left. */
+  hasSent = false
   /** A byte of the response has come. */
-  private hasHeard = false
+  hasHeard = false
 
   constructor(private readonly owner: ExchangeOwner) {}
 
@@ -226,14 +227,6 @@ export class HttpExchange implements ResponseSink {
     this.writer.rewind(bytes)
     this.isWritten = false
     return true
-  }
-
-  noteSent(): void {
-    this.hasSent = true
-  }
-
-  noteHeard(): void {
-    this.hasHeard = true
   }
 
   head(head: ResponseHead): void {

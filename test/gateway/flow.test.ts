@@ -94,12 +94,6 @@ class MadeWork implements Work {
     this.calls.push(call)
     return call
   }
-
-  learn(): undefined {}
-
-  served(): void {}
-
-  streams(): void {}
 }
 
 interface Ran {
