@@ -1,7 +1,7 @@
 /** The adapter of each provider dialect. One whose packages load slowly is loaded only if a configuration uses it. */
 
 import type { Config } from '../config/config.ts'
-import type { ProviderDialect } from '../config/provider-dialects.ts'
+import type { ProviderDialect } from '../core/provider-dialect.ts'
 import { anthropic } from '../providers/anthropic/anthropic.ts'
 import { vertexClaude } from '../providers/anthropic/vertex-claude.ts'
 import { gemini } from '../providers/gemini/gemini.ts'

@@ -8,6 +8,7 @@ import type { Limits } from '../core/limits.ts'
 import { type ModelConfig, prefixOf, type Support, sentModel, type TargetRef, type Ttl } from '../core/model-config.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import { judge, type Verdict } from '../core/permission.ts'
+import type { ProviderDialect } from '../core/provider-dialect.ts'
 import { type TierApi, tierApiOf } from '../core/service-tier.ts'
 import { takesJsonMode, takesSchema } from '../core/structured-output.ts'
 
@@ -53,7 +54,7 @@ export interface CatalogConfig {
   readonly organizations: readonly OrganizationConfig[]
   readonly auto: { readonly candidates: readonly string[] }
   /** Absent: none of them has service tiers. */
-  readonly providers?: readonly { readonly name: string; readonly dialect: string; readonly baseUrl: string }[]
+  readonly providers?: readonly { readonly name: string; readonly dialect: ProviderDialect; readonly baseUrl: string }[]
   readonly alerts?: Pick<AlertsConfig, 'spend'> | undefined
   readonly compatibility?: CompatibilitySettings
 }
@@ -107,7 +108,7 @@ export class Catalog {
     /** The candidates of `auto`, in order. */
     readonly autoCandidates: readonly Model[],
     private readonly tierApis: ReadonlyMap<string, TierApi>,
-    private readonly providerDialects: ReadonlyMap<string, string>,
+    private readonly providerDialects: ReadonlyMap<string, ProviderDialect>,
   ) {
     for (const model of models) this.byName.set(model.name, model)
     for (const model of models) {
@@ -137,7 +138,7 @@ export class Catalog {
     const candidates = data.auto.candidates.flatMap((name) => models.filter((model) => model.name === name))
     const tierApis = new Map<string, TierApi>()
     for (const provider of data.providers ?? []) {
-      const api = tierApiOf(provider)
+      const api = tierApiOf(provider.dialect, provider.baseUrl)
       if (api !== undefined) tierApis.set(provider.name, api)
     }
     const dialects = new Map(data.providers?.map(({ name, dialect }) => [name, dialect]))

@@ -9,10 +9,10 @@ import type { CompatibilitySettings } from '../core/compatibility.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { ModelConfig } from '../core/model-config.ts'
 import type { OrganizationConfig } from '../core/organization-config.ts'
+import type { ProviderDialect } from '../core/provider-dialect.ts'
 import type { RedisConfig } from '../core/redis-config.ts'
 import type { TagRule } from '../core/tags.ts'
 import type { TracingConfig } from '../core/tracing-config.ts'
-import type { ProviderDialect } from './provider-dialects.ts'
 
 export interface Config {
   readonly listen: {

@@ -4,6 +4,8 @@
  * entry for each row.
  */
 
+import type { ProviderDialect } from '../core/provider-dialect.ts'
+
 interface Row {
   /**
    * The default address, with a placeholder `{region}` or `{location}` (`vertexHost` has locations of other addresses);
@@ -90,9 +92,7 @@ const rows = {
       { needs: ['service_account'], takes: [] },
     ],
   },
-} as const satisfies Readonly<Record<string, Row>>
-
-export type ProviderDialect = keyof typeof rows
+} as const satisfies Readonly<Record<ProviderDialect, Row>>
 
 /** A key that not every provider accepts. */
 export type DialectField = (typeof rows)[ProviderDialect]['takes'][number]

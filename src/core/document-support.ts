@@ -1,5 +1,7 @@
 /** Which models take documents that are files, by the documentation of each provider, as of November 2026. */
 
+import type { ProviderDialect } from './provider-dialect.ts'
+
 /** Claude 3.5 was the first to take PDFs. */
 const OLD_CLAUDE = /claude-(?:instant|v?[12](?!\d)|3-(?:haiku|opus|sonnet))/
 /** Models of OpenAI without sight. */
@@ -9,7 +11,7 @@ const BLIND_ON_BEDROCK = /nova-micro|ai21\.j2|stability\./
 const BLIND_GEMINI = /gemini-1\.0|gemini-pro$|gemma/
 
 /** Servers with OpenAI's API may have any models: those that are not known take what callers send. */
-export function takesDocuments(dialect: string, model: string): boolean {
+export function takesDocuments(dialect: ProviderDialect, model: string): boolean {
   switch (dialect) {
     case 'anthropic':
       return !OLD_CLAUDE.test(model)
@@ -19,7 +21,8 @@ export function takesDocuments(dialect: string, model: string): boolean {
       return model.includes('claude') ? !OLD_CLAUDE.test(model) : !BLIND_GEMINI.test(model)
     case 'gemini':
       return !BLIND_GEMINI.test(model)
-    default:
+    case 'openai':
+    case 'azure':
       return !BLIND_GPT.test(model)
   }
 }

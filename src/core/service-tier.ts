@@ -3,6 +3,8 @@
  * a request's tags.
  */
 
+import type { ProviderDialect } from './provider-dialect.ts'
+
 /** The tier that every price is for unless it is one of another tier. */
 export const BASE_TIER = 'default'
 
@@ -48,12 +50,20 @@ const WITHOUT_TIERS = /^https:\/\/(?:[a-z0-9-]+\.)*mistral\.ai(?:[:/]|$)/
 const WITHOUT_DEFAULT = /^https:\/\/(?:[a-z0-9-]+\.)*groq\.com(?:[:/]|$)/
 
 /** Undefined if the provider's API has no tiers. */
-export function tierApiOf(provider: { readonly dialect: string; readonly baseUrl: string }): TierApi | undefined {
-  const { dialect, baseUrl } = provider
-  if (dialect === 'anthropic') return 'anthropic'
-  if (dialect === 'azure') return 'openai'
-  if (dialect !== 'openai' || WITHOUT_TIERS.test(baseUrl)) return undefined
-  return WITHOUT_DEFAULT.test(baseUrl) ? 'compatible' : 'openai'
+export function tierApiOf(dialect: ProviderDialect, baseUrl: string): TierApi | undefined {
+  switch (dialect) {
+    case 'anthropic':
+      return 'anthropic'
+    case 'azure':
+      return 'openai'
+    case 'openai':
+      if (WITHOUT_TIERS.test(baseUrl)) return undefined
+      return WITHOUT_DEFAULT.test(baseUrl) ? 'compatible' : 'openai'
+    case 'gemini':
+    case 'bedrock':
+    case 'vertex':
+      return undefined
+  }
 }
 
 /**

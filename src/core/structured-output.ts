@@ -1,5 +1,7 @@
 /** Which providers hold a model to a JSON schema for its answer, by the documentation of each, as of November 2026. */
 
+import type { ProviderDialect } from './provider-dialect.ts'
+
 /** Claude 4.5 and later have structured outputs. */
 const CLAUDE = /claude-[a-z]+-(?:4-[5-9]|4-\d\d(?!\d)|[5-9](?!\d)|\d\d(?!\d))/
 
@@ -17,15 +19,25 @@ export function isStructuredClaude(model: string): boolean {
 }
 
 /** The same of JSON without a schema: Claude has no such mode. */
-export function takesJsonMode(dialect: string, model: string): boolean {
-  return dialect !== 'anthropic' && dialect !== 'bedrock' && !(dialect === 'vertex' && model.includes('claude'))
+export function takesJsonMode(dialect: ProviderDialect, model: string): boolean {
+  switch (dialect) {
+    case 'anthropic':
+    case 'bedrock':
+      return false
+    case 'vertex':
+      return !model.includes('claude')
+    case 'openai':
+    case 'azure':
+    case 'gemini':
+      return true
+  }
 }
 
 /**
  * Whether a model of a provider takes a schema. OpenAI, Azure and the servers with their API do, as far as one can know
  * by name.
  */
-export function takesSchema(dialect: string, model: string): boolean {
+export function takesSchema(dialect: ProviderDialect, model: string): boolean {
   switch (dialect) {
     case 'bedrock':
       return model.includes('claude') ? isStructuredClaude(model) : BEDROCK.test(model)
@@ -33,7 +45,9 @@ export function takesSchema(dialect: string, model: string): boolean {
       return isStructuredClaude(model)
     case 'vertex':
       return !model.includes('claude') || isStructuredClaude(model)
-    default:
+    case 'openai':
+    case 'azure':
+    case 'gemini':
       return true
   }
 }

@@ -1,6 +1,6 @@
 /** The providers of LiteLLM that weir can call, by the prefix of `litellm_params.model`. */
 
-import type { ProviderDialect } from '../config/provider-dialects.ts'
+import type { ProviderDialect } from '../core/provider-dialect.ts'
 
 export interface LitellmProvider {
   readonly dialect: ProviderDialect

@@ -8,13 +8,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadAdapters } from '../../src/assembly/provider-adapters.ts'
 import { parseConfig } from '../../src/config/parse.ts'
-import {
-  PROVIDER_DIALECTS,
-  type ProviderDialect,
-  providerDialects,
-  takersOf,
-} from '../../src/config/provider-dialects.ts'
+import { PROVIDER_DIALECTS, providerDialects, takersOf } from '../../src/config/provider-dialects.ts'
 import type { JsonObject } from '../../src/core/json.ts'
+import type { ProviderDialect } from '../../src/core/provider-dialect.ts'
 import { DIALECTS } from '../providers/dialects.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'

@@ -4,7 +4,8 @@
  */
 
 import { describe, expect, test } from 'bun:test'
-import { PROVIDER_DIALECTS, type ProviderDialect } from '../../src/config/provider-dialects.ts'
+import { PROVIDER_DIALECTS } from '../../src/config/provider-dialects.ts'
+import type { ProviderDialect } from '../../src/core/provider-dialect.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { DIALECTS } from '../providers/dialects.ts'
 import { textOf } from '../support/bytes.ts'

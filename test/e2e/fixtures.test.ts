@@ -6,7 +6,7 @@
 import { describe, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
-import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
+import type { ProviderDialect } from '../../src/core/provider-dialect.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { meaningOf } from '../laws/reading.ts'
 import { sha256 } from '../support/bytes.ts'

@@ -2,8 +2,9 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
-import { PROVIDER_DIALECTS, type ProviderDialect } from '../../src/config/provider-dialects.ts'
+import { PROVIDER_DIALECTS } from '../../src/config/provider-dialects.ts'
 import type { JsonObject } from '../../src/core/json.ts'
+import type { ProviderDialect } from '../../src/core/provider-dialect.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { meaningOf } from '../laws/reading.ts'
 import { Gateway, KEY, providerEntry } from '../support/gateway.ts'

@@ -5,8 +5,9 @@
  */
 
 import { describe, expect, test } from 'bun:test'
-import { PROVIDER_DIALECTS, type ProviderDialect } from '../../src/config/provider-dialects.ts'
+import { PROVIDER_DIALECTS } from '../../src/config/provider-dialects.ts'
 import type { JsonObject } from '../../src/core/json.ts'
+import type { ProviderDialect } from '../../src/core/provider-dialect.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { DIALECTS } from '../providers/dialects.ts'
 import { type Answer, ask, requestBytes } from '../support/caller.ts'

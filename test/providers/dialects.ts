@@ -1,6 +1,6 @@
 /** The test data of every provider dialect. */
 
-import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
+import type { ProviderDialect } from '../../src/core/provider-dialect.ts'
 import { anthropicDialect } from './anthropic/dialect.ts'
 import { bedrockDialect } from './bedrock/dialect.ts'
 import type { DialectUnderTest } from './conformance.ts'

@@ -1,7 +1,7 @@
 /** Simulated providers that give the same answer in the API of each provider dialect. */
 
-import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
 import { isArray, isObject } from '../../src/core/json.ts'
+import type { ProviderDialect } from '../../src/core/provider-dialect.ts'
 import { DIALECTS } from '../providers/dialects.ts'
 import * as does from './scenarios.ts'
 import type { Speech, Spoken } from './speech-writer.ts'
