@@ -77,8 +77,6 @@ class Supervisor {
   private readonly workers: WorkerSet
   private readonly config: ConfigInForce
   private readonly report: SystemReport
-  /** What asked for the reload that comes next or runs. */
-  private reloadBy: Changer = BY_SIGNAL
   private onRequests: (lines: readonly string[], omitted: number) => void = () => {}
   private admin: Admin | undefined
   private control: Control | undefined
@@ -96,7 +94,7 @@ class Supervisor {
   private reloadWanted = false
   /** SIGUSR2 arrived before the workers were ready. */
   private replaceWanted = false
-  private readonly reloads = new CoalescingQueue(() => this.exclusively(() => this.reloadOnce()))
+  private readonly reloads = new CoalescingQueue((by: Changer) => this.exclusively(() => this.reloadOnce(by)))
   private readonly replacements = new CoalescingQueue(() => this.exclusively(() => this.workers.replace()))
   /** The reload or the replacement of workers that runs: the next one waits for it. */
   private changing: Promise<unknown> = Promise.resolve()
@@ -312,25 +310,19 @@ class Supervisor {
 
   /** For SIGHUP. One that arrives while weir starts is done after the start. */
   private reload(): void {
-    if (this.accepting) void this.requestReload(BY_SIGNAL)
+    if (this.accepting) void this.reloads.request(BY_SIGNAL)
     else this.reloadWanted = true
   }
 
   /** For `weir reload` and the admin API. */
   private async reloadNow(by: Changer): Promise<ReloadResult> {
     if (!this.accepting || this.ending) return { problems: [this.ending ? 'draining' : 'starting'], changes: [] }
-    return await this.requestReload(by)
+    return await this.reloads.request(by)
   }
 
-  private requestReload(by: Changer): Promise<ReloadResult> {
-    this.reloadBy = by
-    return this.reloads.request()
-  }
-
-  private async reloadOnce(): Promise<ReloadResult> {
+  private async reloadOnce({ source, actor }: Changer): Promise<ReloadResult> {
     if (this.ending) return { problems: ['draining'], changes: [] }
     this.serviceManager.reloading()
-    const { source, actor } = this.reloadBy
     const result = await this.config.reload(actor)
     this.models.look()
     void this.fleet.beat()
@@ -371,26 +363,29 @@ class Supervisor {
   }
 }
 
-/** Runs a change of weir one at a time. All that are requested during one share the next. */
-class CoalescingQueue<T> {
+/**
+ * Runs a change of weir one at a time. All that are requested during one share the next, which counts as made by the
+ * first of them.
+ */
+class CoalescingQueue<T, By = void> {
   private running: Promise<T> | undefined
   private next: Promise<T> | undefined
 
-  constructor(private readonly change: () => Promise<T>) {}
+  constructor(private readonly change: (by: By) => Promise<T>) {}
 
   /** Resolves to the result of a change that began after this call. */
-  request(): Promise<T> {
+  request(by: By): Promise<T> {
     const { running } = this
-    if (running === undefined) return this.begin()
+    if (running === undefined) return this.begin(by)
     this.next ??= running.then(() => {
       this.next = undefined
-      return this.begin()
+      return this.begin(by)
     })
     return this.next
   }
 
-  private begin(): Promise<T> {
-    const running = this.change().finally(() => {
+  private begin(by: By): Promise<T> {
+    const running = this.change(by).finally(() => {
       if (this.running === running) this.running = undefined
     })
     this.running = running
