@@ -3,8 +3,10 @@
  * the names in the Lua scripts, the errors of rejected requests, `x-ratelimit-*` headers and `weir explain` are made
  * from it.
  *
- * To add a limit, append a row; if its unit is new, also add what a request takes of it (`demandOf` and `usedOf` in
- * `ledger/ledger.ts`). Its state begins empty in stored data. The ledgers store the `name`, so it must not change.
+ * To add a rate, a concurrency, or a spend limit of budgets alone, append a row: its state begins empty in stored data.
+ * A spend limit of organisations and keys has to stand before those with `ofBudgets`, whose places in reservations,
+ * parts and marks are stored: it needs a migration. The ledgers store the `name`, so it must not change. If the unit is
+ * new, also add what a request takes of it (`demandOf` and `usedOf` in `ledger/ledger.ts`).
  */
 
 import { isObject, type JsonObject, numberOf } from './json.ts'
@@ -164,7 +166,7 @@ export function isOfOwners<L extends Limit>(limit: L): limit is Exclude<L, { rea
 export const rateLimits = table.filter((limit) => limit.kind === 'rate')
 export const concurrencyLimits = table.filter((limit) => limit.kind === 'concurrency')
 export const budgetLimits = table.filter((limit) => limit.kind === 'budget')
-/** Of these, those that organisations and keys may have, too: they come before the others. */
+/** Of these, those that organisations and keys may have, too. The ledgers use one index for both lists. */
 export const ownerBudgetLimits = budgetLimits.filter(isOfOwners)
 /** Those under `limits.spend` in the configuration, then those directly under `limits`. */
 export const spendLimits = table.filter((limit) => limit.unit === 'micro_usd')
