@@ -52,7 +52,7 @@ describe('the repository', () => {
     expect(forbiddenImports(below('src'))).toEqual([])
   })
 
-  test('reads the environment, calls fetch and makes a Response in one place each', () => {
+  test('reads the environment, calls fetch and makes a Response where that belongs', () => {
     expect(forbiddenUses(below('src'))).toEqual([])
   })
 

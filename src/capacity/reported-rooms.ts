@@ -1,6 +1,6 @@
 /**
- * What providers report of their limits, and their 429s, as room of the target that was called: others may use the
- * account, too, or the limit is not the configured one. It holds on all nodes while it is scarce: each process then
+ * What is left of a provider's limits (the *room* of a target) by the provider's own reports and 429s: others may use
+ * the account, too, or the limit is not the configured one. It holds on all nodes while it is scarce: each process then
  * asks the common room for every request, so that none holds what another could use.
  */
 
@@ -70,6 +70,7 @@ export class ReportedRooms {
    * a 429. False if a limit has nothing left and it is not known how much comes back.
    */
   hear(target: TargetRef, reports: readonly ReportedLimit[], ageMs: number, isRefused: boolean): boolean {
+    // `isShown`: a report itself explains the 429.
     let [isKnown, isShown] = [true, false]
     for (const report of reports) {
       const limit = report.limit ?? this.owner.limitOf(target, report.unit)
@@ -105,7 +106,10 @@ export class ReportedRooms {
     for (const [name, { target }] of this.scarce) if (!remains(target)) this.scarce.delete(name)
   }
 
-  /** Returns whether the limit is nearly used up. */
+  /**
+   * Returns whether the limit is nearly used up. `level` is what is in its bucket, of at most `most`; below 0 so much
+   * must come back first.
+   */
   private hearOne(target: TargetRef, report: ReportedLimit, limit: number, ageMs: number): boolean {
     if (limit <= 0) return false
     const { most, perMs } = bucketOf({ limit })

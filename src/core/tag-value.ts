@@ -1,6 +1,5 @@
 /** Which values a tag may have, and what stands for a name that is none. */
 
-/** The values that a tag may have. */
 export const TAG_VALUE = '^[A-Za-z0-9._/@:-]{1,64}$'
 const LEGAL = new RegExp(TAG_VALUE)
 

@@ -1,6 +1,7 @@
 /**
  * Thoughts of a model that its provider wants back with the conversation, such as a signed block of thinking. Only the
- * adapter that read them knows what is in them. Callers never see them; weir keeps them between two requests.
+ * adapter that read them knows what is in them. weir keeps them between two requests; callers see them, sealed, only in
+ * native mode (`gateway/shown-thoughts.ts`).
  */
 
 import type { Conversation } from './conversation.ts'

@@ -1,4 +1,7 @@
-/** What workers store in the process that outlives them: output items of Responses, and thoughts of models. */
+/**
+ * What the supervisor keeps for its workers, because it outlives them: output items of Responses, and thoughts of
+ * models.
+ */
 
 import type { Config } from '../config/config.ts'
 import type { ItemText } from './item-store.ts'
@@ -10,7 +13,10 @@ export class MachineItems {
   private items: LocalItemStore | undefined
   private thoughts: LocalItemStore | undefined
 
-  /** What is stored stays, unless the configuration changes where or for how long. */
+  /**
+   * Keeps what is stored, unless the configuration changes where or for how long. `before`: the configuration in force
+   * until now; undefined at the start.
+   */
   use(config: Config, before: Config | undefined): void {
     if (before === undefined || itemStorePlace(before) !== itemStorePlace(config)) this.items = openMachineItems(config)
     if (before === undefined || thoughtStorePlace(before) !== thoughtStorePlace(config))

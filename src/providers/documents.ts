@@ -38,7 +38,7 @@ export class SentDocument {
     return this.nameEntry === NO_ENTRY ? undefined : this.conversation.textAt(this.nameEntry)
   }
 
-  /** Of one in base64. Of an address: the type by its name, or a PDF. */
+  /** The media type; for a document by address that of its name, else PDF. */
   get mediaType(): string {
     const { conversation, entry, kind } = this
     if (kind === Kind.DOCUMENT_TEXT) return 'text/plain'
@@ -84,8 +84,8 @@ export class SentDocument {
   }
 
   /**
-   * Calls `write` for each text and image of a document of such, of which it has at least one, with commas between
-   * them. `text`: how a text begins and ends, if name and context are one before them.
+   * Calls `write` for each text and image of a document that consists of them (at least one), with commas between them.
+   * `text`: how a text begins and ends, if name and context are one before them.
    */
   writeParts(json: JsonBuilder, write: (entry: number) => void, text?: TextParts): void {
     const { conversation, entry } = this

@@ -1,6 +1,6 @@
 /**
- * One block of a Messages body after the other: its members, its type, its path and its cache mark, and whether the
- * entries that are made of it say all of it.
+ * The base of `read-turns.ts`: one block of a Messages body after the other, with its members, its type, its path and
+ * its cache mark, and whether the entries that are made of it say all of it.
  */
 
 import { CallerError } from '../../core/caller-error.ts'
@@ -26,18 +26,20 @@ export interface ReadOptions extends MediaRules {
   readonly passesOwn: boolean
 }
 
+/** The members of blocks that are read. The numbers of `MEMBERS` are places in this list. */
 const BLOCK = words(
   ...['type', 'text', 'cache_control', 'id', 'name', 'input', 'tool_use_id', 'content', 'is_error', 'source'],
   ...['thinking', 'signature', 'data'],
 )
 export const MEMBERS = {
-  ...{ type: 0, text: 1, cache: 2, id: 3, name: 4, input: 5, answers: 6, content: 7, isError: 8, source: 9 },
+  ...{ type: 0, text: 1, cache: 2, id: 3, name: 4, input: 5, callId: 6, content: 7, isError: 8, source: 9 },
   ...{ thinking: 10, signature: 11, data: 12 },
 } as const
+/** The types of blocks that are read. The numbers of `TYPES` are places in this list. */
 const BLOCK_TYPES = words('text', 'tool_use', 'tool_result', 'image', 'thinking', 'redacted_thinking', 'document')
 export const TYPES = { text: 0, call: 1, result: 2, image: 3, thinking: 4, redacted: 5, document: 6 } as const
 
-/** The members of the current block, by `MEMBERS`. */
+/** The members of the current block, by `MEMBERS`. All cursors share it: valid until the next `typeOf`. */
 export const blockMembers = new Int32Array(BLOCK.length)
 
 /** Where reading is among the blocks. A path is made of the indexes when an error needs it. */
@@ -55,7 +57,7 @@ export abstract class BlockCursor {
   protected members = 0
   /** The block that is read has members, or content, that its entries lack. */
   protected hasMore = false
-  /** Such blocks, if they pass. */
+  /** Blocks with `hasMore`, by their first entry, if the caller's own members pass. */
   blocks: Map<number, BlockSpan> | undefined
 
   constructor(

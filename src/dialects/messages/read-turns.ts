@@ -318,7 +318,7 @@ class MessageReader extends BlockCursor {
   private result(block: number, kind: number): void {
     const { document, path } = this
     this.reading.limits.countResult(path)
-    const id = blockMembers[MEMBERS.answers] ?? NONE
+    const id = blockMembers[MEMBERS.callId] ?? NONE
     if (!this.isFilled(id)) throw missing(`${path()}.tool_use_id`)
     const isError = blockMembers[MEMBERS.isError] ?? NONE
     const isFailed = isError !== NONE && document.isTrue(isError)

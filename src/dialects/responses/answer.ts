@@ -14,7 +14,8 @@ import type { Toolbox } from './toolbox.ts'
 
 /**
  * The items of an answer: a message if there is text, then the calls; one empty message if there is neither. A refusal
- * is text, because weir sends no parts of other types. A Responses body has no field for the reason of the finish.
+ * is text, because weir sends no parts of other types. The reason of the finish is no item: `resource.ts` writes it as
+ * `incomplete_details`. `shows`: what the caller sees of thoughts; absent: none.
  */
 export function outputItems(
   completion: Completion,

@@ -1,7 +1,7 @@
 /**
  * Thinking for servers of the Messages API that want back that of each earlier turn with calls, as DeepSeek's does.
- * Callers have none to send, because no dialect shows them any; an empty block is accepted. Anthropic itself rejects
- * it, so only a server that has missed it gets it.
+ * Outside native mode callers have none to send, because they are shown none; an empty block is accepted. Anthropic
+ * itself rejects it, so only a server that has missed it gets it.
  */
 
 import { makeLesson, rejecting } from '../learned-form.ts'
