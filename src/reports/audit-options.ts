@@ -6,22 +6,14 @@
 import { quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
 import { DAY_MS } from '../core/durations.ts'
+import { stringOf } from '../core/json.ts'
 import { tagsByName, tierOfTags } from '../core/tags.ts'
-import { type AuditColumn, type AuditRow, auditColumns, type Outcome, SERVICE_TIER } from '../ledger/audit-columns.ts'
+import { type AuditColumn, type AuditRow, auditColumns, SERVICE_TIER } from '../ledger/audit-columns.ts'
 import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
-import type { Given } from './parameters.ts'
+import { type Given, OUTCOMES } from './parameters.ts'
 
 /** Lines without `--limit`. */
 const LIMIT = 100
-
-const OUTCOMES = [
-  'completed',
-  'caller_left',
-  'provider_cut',
-  'timed_out',
-  'drained',
-  'refused',
-] as const satisfies readonly Outcome[]
 
 const TAG_PAIRS = /^[^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)*$/
 
@@ -48,9 +40,9 @@ export function auditOptions(flags: Given, nowMs: number): AuditOptions | string
   if (typeof query === 'string') return query
   return {
     query,
-    model: typeof model === 'string' ? model : undefined,
-    outcome: typeof outcome === 'string' ? outcome : undefined,
-    tags: tagsByName(typeof tag === 'string' ? tag : ''),
+    model: stringOf(model),
+    outcome: stringOf(outcome),
+    tags: tagsByName(stringOf(tag) ?? ''),
     limit,
   }
 }
@@ -64,12 +56,10 @@ export function lineLimit({ json, csv, limit }: Given): number | string {
 }
 
 /** The times of `--since` and `--until`, undefined for one that is not given; or what is wrong with them. */
-export function timesOf({ since, until }: Given): { readonly sinceMs?: number; readonly untilMs?: number } | string {
+export function timesOf(flags: Given): { readonly sinceMs?: number; readonly untilMs?: number } | string {
   const times: { sinceMs?: number; untilMs?: number } = {}
-  for (const [name, words] of [
-    ['since', since],
-    ['until', until],
-  ] as const) {
+  for (const name of ['since', 'until'] as const) {
+    const words = flags[name]
     if (typeof words !== 'string') continue
     const ms = instant(words)
     if (ms === undefined) return `--${name} must be a date (2026-11-01) or an RFC 3339 time, not ${quoted(words)}`
@@ -87,13 +77,7 @@ function queryOf(flags: Given, nowMs: number): AuditQuery | string {
   // Includes requests that end in this millisecond; a time in the future is allowed.
   const { untilMs = Math.max(nowMs, sinceMs) + DAY_MS } = times
   if (untilMs <= sinceMs) return '--until must be after --since'
-  return {
-    sinceMs,
-    untilMs,
-    organization: typeof org === 'string' ? org : undefined,
-    key: typeof key === 'string' ? key : undefined,
-    id: typeof request === 'string' ? request : undefined,
-  }
+  return { sinceMs, untilMs, organization: stringOf(org), key: stringOf(key), id: stringOf(request) }
 }
 
 /** Whether a row is wanted, of those that `query` reads. */

@@ -74,10 +74,8 @@ export async function counterUsagesOf(config: Config, filter: CounterFilter): Pr
     const found: CounterLimitUsage[] = []
     let left = COUNTERS_READ_MAX_OF_ALL
     for (const some of batchesOf(organizations, ORGANIZATIONS_A_READ)) {
-      const names = await reader.counters(
-        some.map(({ id }) => id),
-        filter.isRefusing === true ? 'refused' : 'all',
-      )
+      const ids = some.map(({ id }) => id)
+      const names = await reader.counters(ids, filter.isRefusing === true ? 'refused' : 'all')
       const parts = some.flatMap((organization, at) => {
         const own = changes.get(organization.id) ?? NO_CHANGES
         const counters = countersOf(organization, names[at] ?? [], filter, own, Math.min(left, COUNTERS_READ_MAX))
@@ -167,14 +165,11 @@ function partsOf(organization: OrganizationConfig, counters: readonly Counter[],
 }
 
 async function usagesOf(reader: AccountUsageReader, parts: readonly Part[]): Promise<readonly CounterLimitUsage[]> {
-  const usages = await reader.readAll(
-    parts.map(({ organization, counters }) =>
-      accountOf(
-        organization,
-        counters.map(({ account }) => account),
-      ),
-    ),
-  )
+  const accounts = parts.map(({ organization, counters }) => {
+    const own = counters.map(({ account }) => account)
+    return accountOf(organization, own)
+  })
+  const usages = await reader.readAll(accounts)
   return parts.flatMap(({ organization, counters, changes }, i) =>
     counters.flatMap((counter, j) => {
       const usage = usages[i]?.budgets?.[j]

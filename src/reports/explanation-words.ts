@@ -49,7 +49,8 @@ interface AskedPrice {
   readonly inputTokens: number
 }
 
-interface Explained {
+/** A request that is explained, and what the ledger and the running gateway report. */
+export interface Explained {
   readonly key: Key
   readonly state: Explanation['key_state']
   /** The model as the caller would name it. */
@@ -67,7 +68,7 @@ interface Explained {
   readonly room: RoomNow | undefined
   readonly conversation?: string | undefined
   readonly asked: AskedPrice
-  /** The owners of its limits. */
+  /** The owners of its limits with any of its candidates. */
   readonly account: Account
   /** Undefined if no limit is set, or if the ledger cannot be read. */
   readonly figures: AccountUsage | undefined
@@ -167,11 +168,9 @@ export function learnedWords(target: TargetRef, learned: readonly LearnedField[]
 /** The limits of a target and of its provider, and what the provider reports, each in words. */
 export function capacityWords(
   target: TargetRef,
-  {
-    capacity,
-    room: { left = {} } = {},
-  }: Pick<Explained, 'capacity'> & { readonly room?: Partial<RoomNow> | undefined },
+  { capacity, room }: Pick<Explained, 'capacity' | 'room'>,
 ): readonly string[] {
+  const left = room?.left ?? {}
   const leftWords = (part: number | undefined) => (part === undefined ? '' : `, ${percent(part)} left`)
   const own = metersOfTarget(target, capacity).map(({ name, kind, unit, limit }) => {
     const amount = unit === 'micro_usd' ? dollarsText(limit) : limit
@@ -213,14 +212,12 @@ const ANY_CONVERSATION =
   'conversations are spread over targets with a weight; --conversation shows the order for one of them'
 
 function candidateLines(explained: Explained): readonly string[] {
-  const { candidates, excluded, resting, learned, conversation, asked, capacity, room } = explained
+  const { candidates, excluded, resting, conversation } = explained
   if (candidates.length === 0) return []
   return [
     'candidates, in order:',
-    ...candidates.map((candidate, index) =>
-      candidateLine(candidate, index, { resting: resting ?? [], learned, asked, capacity, room }),
-    ),
-    ...excluded.map(exclusionLine),
+    ...candidates.map((candidate, index) => candidateLine(candidate, index, explained)),
+    ...excluded.map(({ model, reason }) => `  excluded: ${model.name} ${reason}`),
     ...queueLines(explained),
     ...(conversation === undefined && candidates.some(({ model }) => model.weights !== undefined)
       ? [ANY_CONVERSATION]
@@ -229,20 +226,8 @@ function candidateLines(explained: Explained): readonly string[] {
   ]
 }
 
-function exclusionLine({ model, reason }: Exclusion): string {
-  return `  excluded: ${model.name} ${reason}`
-}
-
-function candidateLine(
-  { model, target }: Candidate,
-  index: number,
-  {
-    resting,
-    learned,
-    asked,
-    ...limited
-  }: { resting: readonly Resting[] } & Pick<Explained, 'learned' | 'asked' | 'capacity' | 'room'>,
-): string {
+function candidateLine({ model, target }: Candidate, index: number, explained: Explained): string {
+  const { resting = [], learned, asked } = explained
   const rest = restWords(target, resting)
   const cannot = [lacks(model, { ...noNeeds, images: true }), lacks(model, { ...noNeeds, tools: true })].filter(
     (lack) => lack !== undefined,
@@ -251,7 +236,7 @@ function candidateLine(
   const weight = weightOf({ model, target })
   const share = weight === undefined ? '' : `; weight ${weight}`
   const place = `  ${index + 1}. ${placeText({ model, target })}${share}`
-  const taught = [...learnedWords(target, learned), ...capacityWords(target, limited)].map((words) => `; ${words}`)
+  const taught = [...learnedWords(target, learned), ...capacityWords(target, explained)].map((words) => `; ${words}`)
   const price = priceText(model.price, asked)
   return `${place}; ${price}${remarks}${taught.join('')}${rest === undefined ? '' : `; ${rest}`}`
 }

@@ -3,6 +3,8 @@
  * that they cannot differ. Loads no code, because every command reads it.
  */
 
+import type { Outcome } from '../ledger/audit-columns.ts'
+
 export interface Parameter {
   /** Without the dashes. */
   readonly name: string
@@ -51,6 +53,16 @@ export const USAGE_PARAMETERS: readonly Parameter[] = [
   }),
 ]
 
+/** How a request may have ended. */
+export const OUTCOMES = [
+  'completed',
+  'caller_left',
+  'provider_cut',
+  'timed_out',
+  'drained',
+  'refused',
+] as const satisfies readonly Outcome[]
+
 /** `weir audit`, `GET /api/requests` */
 export const AUDIT_PARAMETERS: readonly Parameter[] = [
   ORG,
@@ -69,7 +81,7 @@ export const AUDIT_PARAMETERS: readonly Parameter[] = [
   parameter(
     'outcome WORD',
     'only requests that ended so: completed, caller_left, provider_cut, timed_out, drained or refused',
-    { choices: ['completed', 'caller_left', 'provider_cut', 'timed_out', 'drained', 'refused'] },
+    { choices: OUTCOMES },
   ),
   parameter('tag NAME=VALUE', 'only requests with this tag, or with several: project=a,team=b'),
 ]

@@ -31,6 +31,7 @@ import type { AccountUsage, CounterUsage, ScopeUsage } from '../ledger/reservati
 import type { Explanation } from './explanation-shape.ts'
 import {
   capacityWords,
+  type Explained,
   explanationLines,
   type LearnedField,
   learnedWords,
@@ -121,21 +122,11 @@ function errorWithout({ ledger, ledgerUnreachable }: Config): CallerError | unde
 function previewed(
   catalog: Catalog,
   config: Config,
-  {
-    key,
-    name,
-    needs,
-    conversation,
-    tier,
-    tags,
-    overrides,
-    capacity,
-    room,
-    resting = [],
-  }: Omit<ExplainedRequest, 'state' | 'figures' | 'now' | 'learned'>,
+  request: Omit<ExplainedRequest, 'state' | 'figures' | 'now' | 'learned'>,
   reader: AccountUsageReader | undefined,
   away: CallerError | undefined,
 ): Promise<Preview> {
+  const { key, name, needs, conversation, tier, tags, overrides, capacity, room, resting = [] } = request
   const limited = capacity && room && capacityAt(capacity, targetsOf(config), room.left)
   const rests = resting.map((rest) => ({ ...rest, rests: 1 }))
   return previewOf(
@@ -144,25 +135,18 @@ function previewed(
   )
 }
 
-/** The request, and what the ledger and the running gateway report. */
-interface ExplainedRequest extends FoundKey, Pick<ExplanationRequest, 'needs' | 'resting' | 'conversation' | 'tier'> {
-  /** The model as the caller would name it. */
-  readonly name: string
+/** What the explanation is made of. */
+interface ExplainedRequest
+  extends FoundKey,
+    Pick<ExplanationRequest, 'needs' | 'tier'>,
+    Omit<Explained, 'models' | 'candidates' | 'excluded' | 'asked' | 'raises'> {
   /** As in `core/tags.ts`, with those of the key. */
   readonly tags: string
-  /** The owners of its limits with any of its candidates. */
-  readonly account: Account
   readonly overrides: HeldOverrides | undefined
-  readonly capacity: Config['capacity']
-  readonly room: RoomNow | undefined
-  readonly learned: readonly LearnedField[]
-  readonly state: Explanation['key_state']
-  readonly figures: AccountUsage | undefined
-  readonly now: Preview
 }
 
 function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: string[]): Explanation {
-  const { key, name, state, figures, resting, learned, now, tier, needs, account } = request
+  const { key, name, state, figures, resting, learned, now, tier, needs, account, overrides } = request
   const asked = { tier, inputTokens: needs.inputTokens }
   const { organization } = key
   const { candidates, excluded } = resolutionOf(catalog, request)
@@ -179,12 +163,8 @@ function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: str
       return { model: publicName(model), allowed: verdict.allowed, reason: reasonWords(key, verdict) }
     }),
     candidates: candidates.map(({ model, target }) => ({
-      ...{
-        model: publicName(model),
-        provider: target.provider,
-        target: sentModel(target),
-        price: priceText(model.price, asked),
-      },
+      ...{ model: publicName(model), provider: target.provider, target: sentModel(target) },
+      price: priceText(model.price, asked),
       weight: weightOf({ model, target }) ?? null,
       learned: [...learnedWords(target, learned)],
       limits: [...capacityWords(target, request)],
@@ -204,9 +184,7 @@ function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: str
       }),
     ],
     remarks,
-    lines: [
-      ...explanationLines({ ...request, asked, models, candidates, excluded, raises: request.overrides?.raises ?? [] }),
-    ],
+    lines: [...explanationLines({ ...request, asked, models, candidates, excluded, raises: overrides?.raises ?? [] })],
   }
 }
 
@@ -266,7 +244,7 @@ interface HeldOverrides extends LimitOverrides {
 async function overridesFor(config: Config, key: Key, remarks: Set<string>): Promise<HeldOverrides | undefined> {
   const { id, budgets, limits } = key.organization
   if (budgets === undefined && limits.spend === undefined) return undefined
-  return await orRemark<HeldOverrides | undefined>(remarks, undefined, async () => {
+  return await orRemark<HeldOverrides>(remarks, async () => {
     const record = await withLedger(openKeyStore, config, (store) => store.get(budgetsRecordId(id)))
     const changes = inForceAt(budgetChangesOf(record), Date.now())
     return {
@@ -278,14 +256,14 @@ async function overridesFor(config: Config, key: Key, remarks: Set<string>): Pro
   })
 }
 
-/** What is read of the ledger; if it cannot be read, `otherwise` with the reason as a remark. */
-async function orRemark<T>(remarks: Set<string>, otherwise: T, read: () => Promise<T>): Promise<T> {
+/** What is read of the ledger; undefined, and the reason is a remark, if it cannot be read. */
+async function orRemark<T>(remarks: Set<string>, read: () => Promise<T>): Promise<T | undefined> {
   try {
     return await read()
   } catch (error) {
     if (!(error instanceof LedgerProblem)) throw error
     remarks.add(error.message)
-    return otherwise
+    return undefined
   }
 }
 
@@ -321,17 +299,17 @@ async function findKey(catalog: Catalog, config: Config, id: string, remarks: Se
 
 /** Whether a command revoked a key of the configuration. */
 async function isRevokedByCommand(config: Config, key: Key, remarks: Set<string>): Promise<boolean> {
-  return await orRemark(remarks, false, async () => {
-    const revocations = await withLedger(openKeyStore, config, (store) => store.revocations([key.id]))
-    return revocations.get(key.id)?.organization === key.organization.id
-  })
+  const revocations = await orRemark(remarks, () =>
+    withLedger(openKeyStore, config, (store) => store.revocations([key.id])),
+  )
+  return revocations?.get(key.id)?.organization === key.organization.id
 }
 
 /**
  * Calls `use` with what is used of the limits, and a reader of the ledger; with neither if no limit is set, or if the
  * ledger cannot be read (`isRead` is false then).
  */
-async function withFigures<Result>(
+async function withFigures<Result extends object>(
   config: Config,
   account: Account,
   remarks: Set<string>,
@@ -340,17 +318,13 @@ async function withFigures<Result>(
   const { organizationLimits, keyLimits, budgets = [] } = account
   if (!hasLimit([organizationLimits, keyLimits, ...budgets.map(({ limits }) => limits)]))
     return await use(undefined, undefined, true)
-  try {
-    return await withLedger(openAccountUsageReader, config, async (reader) => {
+  const read = () =>
+    withLedger(openAccountUsageReader, config, async (reader) => {
       const warning = await reader.warning()
       if (warning !== undefined) remarks.add(warning)
       return await use(await reader.read(account), reader, true)
     })
-  } catch (error) {
-    if (!(error instanceof LedgerProblem)) throw error
-    remarks.add(error.message)
-    return await use(undefined, undefined, false)
-  }
+  return (await orRemark(remarks, read)) ?? (await use(undefined, undefined, false))
 }
 
 /** What the request needs, or what is wrong with the flags. */

@@ -122,6 +122,7 @@ function gatewayOf({ catalog, routing, rests, reader, away, overrides, capacity 
   }
 }
 
+/** Its needs are those that were stated. */
 function workOf(
   gateway: Gateway,
   { key, name, kind, needs, conversation, tier }: PreviewedRequest,
@@ -130,72 +131,33 @@ function workOf(
   const none = () => ''
   const body = () => BytePieces.of([])
   switch (kind) {
-    case 'chat':
-      return new PreviewChat(
-        gateway,
-        key,
-        exchangeOf(name, needs, { promptCacheKey: conversation, serviceTier: tier }),
-        log,
-        needs,
-      )
+    case 'chat': {
+      const exchange = exchangeOf(name, needs, { promptCacheKey: conversation, serviceTier: tier })
+      return new (class extends ChatWork {
+        override estimate(): void {
+          this.needs = needs
+        }
+      })(gateway, key, exchange, log)
+    }
     case 'image': {
       const content = () => ({ contentType: 'application/json', content: body() })
       const order = { kind: 'generations', prompt: '', images: 1, inputs: 0, size: undefined } as const
       const image = { ...order, model: name, quality: undefined, stream: false, body: content }
-      return new PreviewImage(image, none, log, needs)
+      return new (class extends ImageWork {
+        /** Of an image of the default size, unless they were stated. */
+        override estimate(): void {
+          super.estimate()
+          const { inputTokens, maxOutputTokens } = needs
+          this.tokens = { input: inputTokens || this.tokens.input, output: maxOutputTokens ?? this.tokens.output }
+        }
+      })(image, none, log)
     }
     case 'embedding':
-      return new PreviewEmbedding({ model: name, inputs: [], body }, none, log, needs)
-  }
-}
-
-/** Its needs are those that were stated. */
-class PreviewChat extends ChatWork {
-  constructor(
-    gateway: Gateway,
-    key: Key,
-    exchange: Exchange,
-    log: RequestLog,
-    private readonly stated: Needs,
-  ) {
-    super(gateway, key, exchange, log)
-  }
-
-  override estimate(): void {
-    this.needs = this.stated
-  }
-}
-
-class PreviewImage extends ImageWork {
-  constructor(
-    image: ImageWork['image'],
-    bodyOf: ImageWork['bodyOf'],
-    log: RequestLog,
-    private readonly stated: Needs,
-  ) {
-    super(image, bodyOf, log)
-  }
-
-  /** Of an image of the default size, unless they were stated. */
-  override estimate(): void {
-    super.estimate()
-    const { inputTokens, maxOutputTokens } = this.stated
-    this.tokens = { input: inputTokens || this.tokens.input, output: maxOutputTokens ?? this.tokens.output }
-  }
-}
-
-class PreviewEmbedding extends EmbeddingWork {
-  constructor(
-    embedding: EmbeddingWork['embedding'],
-    bodyOf: EmbeddingWork['bodyOf'],
-    log: RequestLog,
-    private readonly stated: Needs,
-  ) {
-    super(embedding, bodyOf, log)
-  }
-
-  override estimate(): void {
-    this.tokens = this.stated.inputTokens
+      return new (class extends EmbeddingWork {
+        override estimate(): void {
+          this.tokens = needs.inputTokens
+        }
+      })({ model: name, inputs: [], body }, none, log)
   }
 }
 

@@ -7,6 +7,7 @@ import { openUsageLog } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
+import { stringOf } from '../core/json.ts'
 import { groupUsage, type UsageGroup } from '../ledger/usage-log.ts'
 import { USAGE_WORDS, usageColumn } from '../ledger/usage-report.ts'
 import { dayOf, dayText, firstKeptDay, foldedDay, HOUR_DAYS_KEPT } from '../ledger/window.ts'
@@ -52,13 +53,7 @@ export function usageOptions(flags: Given, nowMs: number): UsageOptions | string
   if (untilDay <= sinceDay) {
     return `--until ${dayText(untilDay)} must be after --since ${dayText(sinceDay)}: the day of --until is not included`
   }
-  return {
-    sinceDay,
-    untilDay,
-    by,
-    organization: typeof org === 'string' ? org : undefined,
-    key: typeof key === 'string' ? key : undefined,
-  }
+  return { sinceDay, untilDay, by, organization: stringOf(org), key: stringOf(key) }
 }
 
 /** Only whole days are valid, because usage is summed by day. */
