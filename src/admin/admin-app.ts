@@ -10,6 +10,8 @@ import type { Changer } from '../keys/admin-audit.ts'
 import { errorFields, type Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { LedgerProblem } from '../reports/ledger-part.ts'
+import { UnknownKey } from '../reports/request-explanation.ts'
+import { TooManyRows } from '../reports/usage-options.ts'
 import { AdminAccess } from './admin-access.ts'
 import { AdminData } from './admin-data.ts'
 import type { FiguresNow } from './api-shapes.ts'
@@ -173,17 +175,22 @@ const KEY_PROBLEMS = {
   unconfirmed: [503, 'unconfirmed'],
 } as const satisfies Readonly<Record<KeyProblem['kind'], readonly [number, string]>>
 
+const NODE_PROBLEMS = { unknown: [404, 'unknown_node'], silent: [503, 'node_silent'] } as const
+
 /** Undefined for a bug of weir. */
 function adminErrorOf(error: unknown): AdminError | undefined {
   if (error instanceof AdminError) return error
-  if (error instanceof LedgerProblem) return new AdminError(503, 'ledger_unavailable', error.message)
-  if (error instanceof NodeProblem)
-    return error.kind === 'unknown'
-      ? new AdminError(404, 'unknown_node', error.message)
-      : new AdminError(503, 'node_silent', error.message)
-  if (!(error instanceof KeyProblem)) return undefined
-  const [status, code] = KEY_PROBLEMS[error.kind]
-  return new AdminError(status, code, error.message)
+  if (!(error instanceof Error)) return undefined
+  const problem = problemOf(error)
+  return problem && new AdminError(...problem, error.message)
+}
+
+function problemOf(error: Error): readonly [status: number, code: string] | undefined {
+  if (error instanceof KeyProblem) return KEY_PROBLEMS[error.kind]
+  if (error instanceof NodeProblem) return NODE_PROBLEMS[error.kind]
+  if (error instanceof LedgerProblem) return [503, 'ledger_unavailable']
+  if (error instanceof UnknownKey) return [404, 'unknown_key']
+  return error instanceof TooManyRows ? [422, 'too_many_rows'] : undefined
 }
 
 /** Lets only a few reads of the ledger run at a time, so that many askers do not slow each other and weir down. */

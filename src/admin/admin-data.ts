@@ -3,18 +3,17 @@
  * ledger. What takes a read is kept for some seconds, however many ask.
  */
 
-import type { TargetRef } from '../core/model-config.ts'
 import { dayOf } from '../ledger/window.ts'
 import { type CounterFilter, counterUsagesOf } from '../reports/counter-usage.ts'
 import { fullness, limitUsagesOf, searchWords } from '../reports/limit-usage.ts'
 import { configuredExpiringKeys, type StoredKeys, storedKeysOf } from '../reports/stored-keys.ts'
-import type { BudgetRow, FiguresNow, Status, TargetRow } from './api-shapes.ts'
+import type { BudgetRow, Budgets, FiguresNow, Status, Targets } from './api-shapes.ts'
 import { budgetRow, counterRow, matchingBudgets, usedUpAt } from './budget-rows.ts'
 import { FiguresHistory, POINTS_MAX, STEP_SECONDS } from './figures-history.ts'
 import { fleetFigures, mixedFleet } from './fleet-report.ts'
 import { type HistoryPoint, readHistory, writeHistory } from './history-file.ts'
-import { readSpend, type Spend } from './recent-spend.ts'
 import { Refreshed } from './refreshed.ts'
+import { readSpend, type Spend } from './spend-figures.ts'
 import { statusOf } from './status-report.ts'
 import type { Supervision } from './supervision.ts'
 import { TargetHistory } from './target-history.ts'
@@ -38,12 +37,9 @@ interface CounterRows {
 
 const NO_COUNTERS: CounterRows = { rows: [], left: new Map() }
 
-interface BudgetFilter {
-  readonly organization?: string | undefined
+/** With the name of a budget, or a value, only counters are listed. */
+interface BudgetFilter extends Pick<CounterFilter, 'organization' | 'name' | 'value'> {
   readonly key?: string | undefined
-  /** Of a budget; then only counters are listed. */
-  readonly name?: string | undefined
-  readonly value?: string | undefined
   /** The most rows, at most `BUDGETS_MAX`. */
   readonly limit?: number | undefined
   /** Words that the organisation, the key or the limit has. */
@@ -127,13 +123,11 @@ export class AdminData {
     return this.history.now()
   }
 
-  targets(): { readonly rows: readonly TargetRow[] } {
-    const { config } = this.supervision.state()
-    const stateOf = (target: TargetRef) => this.supervision.stateOf(target)
+  targets(): Targets {
+    const { config, stateOf } = this.supervision.state()
     return {
       rows: targetRows({
-        config,
-        stateOf,
+        ...{ config, stateOf },
         formsOf: (ref) => this.supervision.formsOf(ref),
         figuresOf: this.targetHistory.figures(),
         left: this.supervision.sums.gauges().left ?? {},
@@ -142,9 +136,7 @@ export class AdminData {
   }
 
   /** Rejects if the ledger cannot be read. */
-  async budgets(
-    filter: BudgetFilter,
-  ): Promise<{ readonly rows: readonly BudgetRow[]; readonly more: number; readonly total: number }> {
+  async budgets(filter: BudgetFilter): Promise<Budgets> {
     const { organization, key, name, value, search, limit = BUDGETS_MAX } = filter
     const words = searchWords(search)
     const isOfCounters = name !== undefined || value !== undefined
@@ -157,15 +149,11 @@ export class AdminData {
           ? this.readCounters({ organization, name, value })
           : this.allCounters.get(),
     ])
-    const ofOwners = all.filter(
-      (row) => row.organization === (organization ?? row.organization) && row.key === (key ?? row.key),
-    )
-    const ofCounters = counters.rows.filter((row) => row.organization === (organization ?? row.organization))
-    const leftOf = ({ left }: CounterRows) => {
-      return organization === undefined
-        ? left.values().reduce((sum, rows) => sum + rows, 0)
-        : (left.get(organization) ?? 0)
-    }
+    const isOfOwner = (row: BudgetRow) => row.organization === (organization ?? row.organization)
+    const ofOwners = all.filter((row) => isOfOwner(row) && row.key === (key ?? row.key))
+    const ofCounters = counters.rows.filter(isOfOwner)
+    const leftOf = ({ left }: CounterRows) =>
+      organization === undefined ? left.values().reduce((sum, rows) => sum + rows, 0) : (left.get(organization) ?? 0)
     // There may be more than are read without a search.
     const searched =
       words.length > 0 && leftOf(counters) > 0
@@ -175,15 +163,11 @@ export class AdminData {
       (a, b) => Number(b.state === 'refusing') - Number(a.state === 'refusing') || fullness(b) - fullness(a),
     )
     const nowMs = Date.now()
-    const shown = found.slice(0, limit).map((row) => ({
-      ...row,
+    const shown = found.slice(0, limit).map((row) => {
       // What a counter spent in the last hour is not known.
-      used_up_at: usedUpAt(
-        row,
-        row.budget === undefined ? (spend?.lastHour(row.organization, row.key) ?? 0) : 0,
-        nowMs,
-      ),
-    }))
+      const lastHour = row.budget === undefined ? spend?.lastHour(row.organization, row.key) : undefined
+      return { ...row, used_up_at: usedUpAt(row, lastHour ?? 0, nowMs) }
+    })
     return {
       rows: shown,
       more: Math.max(0, found.length - limit) + leftOf(searched),
@@ -201,7 +185,7 @@ export class AdminData {
 
   /** Of spend limits, for the metrics: those that refuse first. Undefined while the ledger cannot be read. */
   async spendLimits(): Promise<readonly BudgetRow[] | undefined> {
-    const all = await this.allBudgets.fresh(STATUS_WAIT_MS)
+    const all = await known(this.allBudgets)
     return all?.filter(({ unit }) => unit === 'micro_usd').slice(0, BUDGETS_MAX)
   }
 

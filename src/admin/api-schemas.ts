@@ -16,13 +16,16 @@ import {
   status,
   targets,
   time,
+  timed,
   usage,
 } from './api-shapes.ts'
+
+const source = t.Union([t.Literal('store'), t.Literal('configuration')])
 
 const keyFields = {
   id: t.String(),
   organization: t.String(),
-  source: t.Union([t.Literal('store'), t.Literal('configuration')]),
+  source,
   shown: nullable(t.String({ description: 'The beginning of the secret' })),
   models: nullable(t.Array(t.String(), { description: 'Patterns of public names; null: all of the organisation' })),
   limits: t.Record(t.String(), t.Unknown(), { description: 'As in the configuration; money in dollars' }),
@@ -33,7 +36,7 @@ const keyFields = {
   created_at: nullable(time),
   expires_at: nullable(time),
   revoked_at: nullable(time),
-  grace_until: nullable(t.String({ format: 'date-time', description: 'Until when the secret before is accepted' })),
+  grace_until: nullable(timed('Until when the secret before is accepted')),
   last_used_at: nullable(time),
   spend_today_micro_usd: nullable(
     t.Integer({ description: 'Null in the answer to a change if the ledger cannot be read' }),
@@ -41,12 +44,7 @@ const keyFields = {
   state: t.Union(['active', 'expired', 'revoked', 'disabled', 'orphaned'].map((state) => t.Literal(state))),
 }
 
-/** `GET /api/keys`; `weir keys list --json` prints all keys, without `more`. */
 const key = t.Object(keyFields)
-const keys = t.Object({
-  keys: t.Array(key),
-  more: t.Boolean({ description: 'Whether there are keys beyond the limit' }),
-})
 const changedFields = {
   ...keyFields,
   warnings: t.Array(t.String(), { description: 'What is valid and probably not meant: patterns that match no model' }),
@@ -54,7 +52,7 @@ const changedFields = {
 
 const organizationFields = {
   id: t.String(),
-  source: t.Union([t.Literal('store'), t.Literal('configuration')]),
+  source,
   models: nullable(t.Array(t.String())),
   limits: keyFields.limits,
   weight: t.Number({ description: 'Its share where requests wait for providers' }),
@@ -67,10 +65,7 @@ export const schemas = {
   Status: status,
   Targets: targets,
   /** `POST /api/targets/:id/forget`. */
-  ForgottenForms: t.Object({
-    target: t.String({ description: '`PROVIDER/MODEL`' }),
-    forgotten: learnedForms,
-  }),
+  ForgottenForms: t.Object({ target: t.String({ description: '`PROVIDER/MODEL`' }), forgotten: learnedForms }),
   Budgets: budgets,
   /** A raise of a budget, or of one of its counters: `POST /api/budgets/raises`. */
   BudgetRaise: t.Object({
@@ -79,7 +74,7 @@ export const schemas = {
     name: t.String(),
     value: nullable(t.String({ description: 'null for all counters of the budget' })),
     limits: t.Record(t.String(), t.Unknown(), { description: 'The new limits, as in the configuration' }),
-    until: t.String({ format: 'date-time' }),
+    until: time,
     reason: t.String(),
     actor: t.String(),
   }),
@@ -101,7 +96,11 @@ export const schemas = {
    * `event: omitted` has how many were left out.
    */
   Omitted: t.Object({ requests: t.Integer() }),
-  Keys: keys,
+  /** `GET /api/keys`; `weir keys list --json` prints all keys, without `more`. */
+  Keys: t.Object({
+    keys: t.Array(key),
+    more: t.Boolean({ description: 'Whether there are keys beyond the limit' }),
+  }),
   Key: key,
   /** The answer of `PATCH /api/keys/ID`. */
   ChangedKey: t.Object(changedFields),
@@ -110,12 +109,7 @@ export const schemas = {
     ...changedFields,
     secret: t.String({ description: 'The key itself; it is not shown again' }),
   }),
-  RevokedKey: t.Object({
-    id: t.String(),
-    source: t.Union([t.Literal('store'), t.Literal('configuration')]),
-    state: t.Literal('revoked'),
-    outcome: t.String(),
-  }),
+  RevokedKey: t.Object({ id: t.String(), source, state: t.Literal('revoked'), outcome: t.String() }),
   /** `GET /api/organizations`. */
   Organizations: t.Object({ organizations: t.Array(t.Object(organizationFields)) }),
   Nodes: nodes,

@@ -10,6 +10,7 @@ import { usageColumns } from '../ledger/usage-figures.ts'
 
 export const nullable = <T extends TSchema>(schema: T) => t.Union([schema, t.Null()])
 export const time = t.String({ format: 'date-time' })
+export const timed = (description: string) => t.String({ format: 'date-time', description })
 const share = (description?: string) =>
   t.Number({ minimum: 0, maximum: 1, ...(description === undefined ? {} : { description }) })
 
@@ -111,10 +112,9 @@ export const status = t.Object({
   history: t.Optional(
     t.Object({
       step_seconds: t.Integer({ description: 'Width of a point' }),
-      points: t.Array(
-        t.Object({ at: t.String({ format: 'date-time', description: 'The end of the point' }), ...figures }),
-        { description: 'Of the last hour, the oldest first' },
-      ),
+      points: t.Array(t.Object({ at: timed('The end of the point'), ...figures }), {
+        description: 'Of the last hour, the oldest first',
+      }),
       nodes: t.Optional(
         t.Array(t.Object({ at: time, ...figures }), { description: 'The sums of all nodes, since there are several' }),
       ),
@@ -127,8 +127,8 @@ export const learnedForms = t.Array(
   t.Object({
     field: t.String({ description: 'The field that requests have now, or no longer have' }),
     model: t.String({ description: "The provider's own name of the model; another than the target's for a pattern" }),
-    since: t.String({ format: 'date-time' }),
-    until: nullable(t.String({ format: 'date-time', description: 'Null: for good' })),
+    since: time,
+    until: nullable(timed('Null: for good')),
     seen: t.String({ description: 'The message that the target rejected a request with' }),
   }),
 )
@@ -151,7 +151,7 @@ const target = t.Object({
   reason: nullable(
     t.String({ description: 'How it last failed: timeout, credential, …; null while it is healthy or unknown' }),
   ),
-  since: nullable(t.String({ format: 'date-time', description: 'The first failure since it last answered' })),
+  since: nullable(timed('The first failure since it last answered')),
   rest_seconds: nullable(t.Number({ description: 'Until it is tried again' })),
   attempts: t.Integer({ description: 'This and the following figures are of the last 15 minutes' }),
   success_share: nullable(share()),
@@ -194,23 +194,11 @@ const budget = t.Object({
       '`near`: a share of `alerts.spend` is spent (0.8 without any); `refusing`: a request was refused in this ' +
       'window because of what is spent, and would be again. Rates and concurrency are always `ok`',
   }),
-  renews_at: nullable(
-    t.String({
-      format: 'date-time',
-      description: 'When the window ends; null for spend.total and for rates, which refill evenly',
-    }),
-  ),
+  renews_at: nullable(timed('When the window ends; null for spend.total and for rates, which refill evenly')),
   budget: t.Optional(t.String({ description: 'The name of the budget, of a counter' })),
   value: t.Optional(nullable(t.String({ description: 'The value of the counter; null if the budget has one' }))),
-  raise: t.Optional(
-    nullable(t.Object({ id: t.String(), until: t.String({ format: 'date-time' }), reason: t.String() })),
-  ),
-  used_up_at: nullable(
-    t.String({
-      format: 'date-time',
-      description: 'When it is used up at the rate of the last hour; null if not before it renews',
-    }),
-  ),
+  raise: t.Optional(nullable(t.Object({ id: t.String(), until: time, reason: t.String() }))),
+  used_up_at: nullable(timed('When it is used up at the rate of the last hour; null if not before it renews')),
 })
 
 /**
@@ -269,7 +257,7 @@ export const node = t.Object({
   name: t.String({ description: '`node_name`' }),
   version: t.String(),
   commit: nullable(t.String()),
-  since: t.String({ format: 'date-time', description: 'When it was started' }),
+  since: timed('When it was started'),
   workers: t.Integer({ description: 'As configured' }),
   state: t.Union([t.Literal('ready'), t.Literal('draining')]),
   digests: t.Object(
@@ -280,7 +268,7 @@ export const node = t.Object({
   open_streams: figures.open_streams,
   failed_ratio: figures.error_share,
   spend_micro_usd_per_hour: t.Integer({ description: 'At the rate of the last 10 seconds' }),
-  seen_at: t.String({ format: 'date-time', description: 'When it was last heard of: every 5 s, and at most 20 s ago' }),
+  seen_at: timed('When it was last heard of: every 5 s, and at most 20 s ago'),
 })
 
 /** `GET /api/nodes`, and `weir nodes --json`. */
@@ -309,8 +297,10 @@ export type FiguresNow = Static<typeof figuresNow>
 export type Attention = Static<typeof attention>
 export type Status = Static<typeof status>
 export type TargetRow = Static<typeof target>
+export type Targets = Static<typeof targets>
 export type Nodes = Static<typeof nodes>
 export type NodeRow = Static<typeof node>
 export type ReloadedNode = Static<typeof reloadedNode>
 export type BudgetRow = Static<typeof budget>
+export type Budgets = Static<typeof budgets>
 export type { Explanation } from '../reports/explanation-shape.ts'

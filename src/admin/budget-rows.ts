@@ -14,13 +14,7 @@ const NEAR_SHARE = 0.8
 export function budgetRow(usage: LimitUsage, shares: readonly number[] = []): BudgetRow {
   const { organization, key, limit, amount, used, held, renewsAtMs } = usage
   return {
-    organization,
-    key,
-    limit: configuredName(limit),
-    unit: limit.unit,
-    amount,
-    used,
-    held,
+    ...{ organization, key, limit: configuredName(limit), unit: limit.unit, amount, used, held },
     state: stateOf(usage, shares),
     renews_at: renewsAtMs === undefined ? null : new Date(renewsAtMs).toISOString(),
     used_up_at: null,
@@ -34,8 +28,7 @@ export function counterRow(usage: CounterLimitUsage, shares?: readonly number[])
     ...budgetRow(usage, shares),
     budget: name,
     value: value === '' ? null : value,
-    raise:
-      raise === undefined ? null : { id: raise.id, until: new Date(raise.untilMs).toISOString(), reason: raise.reason },
+    raise: raise ? { id: raise.id, until: new Date(raise.untilMs).toISOString(), reason: raise.reason } : null,
   }
 }
 

@@ -5,11 +5,11 @@
 
 import fs from 'node:fs'
 import { join } from 'node:path'
-import { Value } from '@sinclair/typebox/value'
 import { HOUR_MS } from '../core/durations.ts'
 import { isObject } from '../core/json.ts'
 import { FILE_MODE, keepPrivate } from '../sqlite/private-files.ts'
-import { type FiguresNow, figuresNow } from './api-shapes.ts'
+import type { FiguresNow } from './api-shapes.ts'
+import { isFigures } from './node-reports.ts'
 
 /** The figures of one step. */
 export interface HistoryPoint extends FiguresNow {
@@ -33,7 +33,7 @@ export function readHistory(dataDir: string, nowMs: number): readonly HistoryPoi
 }
 
 function isPoint(value: unknown): value is HistoryPoint {
-  return isObject(value) && typeof value['at'] === 'string' && Value.Check(figuresNow, value)
+  return isObject(value) && typeof value['at'] === 'string' && isFigures(value)
 }
 
 function isOfLastHour(at: string, nowMs: number): boolean {

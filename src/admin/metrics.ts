@@ -3,7 +3,7 @@
  * names of the configuration, never what a caller wrote.
  */
 
-import { counterFamily, counterNames, histogramFamily, histogramNames } from '../metrics/families.ts'
+import { counterFamilies, counterNames, histogramFamilies, histogramNames } from '../metrics/families.ts'
 import type { LabelValues } from '../metrics/figures-post.ts'
 import type { TimeCounts } from '../metrics/time-counts.ts'
 import { type Figures, type Labels, systemSeries } from './system-series.ts'
@@ -18,7 +18,7 @@ export function metricsText(figures: Figures): string {
     ...samples(figures).map(({ labels, value }) => line(name, labels, value)),
   ])
   const counters = counterNames.map((name) => {
-    const { help, labels, byKey, scale = 1 } = counterFamily(name)
+    const { help, labels, byKey, scale = 1 } = counterFamilies[name]
     const names = byKey === true ? [...labels, 'key'] : labels
     const series = Array.from(counted.counterSeries(name), (each) =>
       line(name, labelled(names, each.labels), scale === 1 ? each.value : rounded(each.value * scale)),
@@ -26,7 +26,7 @@ export function metricsText(figures: Figures): string {
     return [...opening(name, 'counter', help), ...series]
   })
   const histograms = histogramNames.map((name) => {
-    const { help, labels: names } = histogramFamily(name)
+    const { help, labels: names } = histogramFamilies[name]
     const series = [...counted.histogramSeries(name)].flatMap(({ labels, counts }) =>
       histogramLines(name, labelled(names, labels), counts),
     )

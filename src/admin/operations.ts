@@ -21,8 +21,8 @@ import {
   parameter,
   USAGE_PARAMETERS,
 } from '../reports/parameters.ts'
-import { explainRequest, needsOf, UnknownKey } from '../reports/request-explanation.ts'
-import { readUsage, TooManyRows, usageOptions } from '../reports/usage-options.ts'
+import { explainRequest, needsOf } from '../reports/request-explanation.ts'
+import { readUsage, usageOptions } from '../reports/usage-options.ts'
 import { AdminError, json } from './json-answers.ts'
 import { keyOperations } from './key-operations.ts'
 import type { Call, Operation, OperationParts } from './operation.ts'
@@ -215,10 +215,7 @@ export const OPERATIONS: readonly Operation[] = [...reports, ...keyOperations, .
 
 async function usage({ query }: Call, { supervision }: OperationParts): Promise<object> {
   const options = valid(usageOptions(query, Date.now()))
-  const groups = await readUsage(supervision.state().config, options, USAGE_ROWS_MAX).catch((error: unknown) => {
-    throw error instanceof TooManyRows ? new AdminError(422, 'too_many_rows', error.message) : error
-  })
-  return usageReport(options, options.by, groups)
+  return usageReport(options, options.by, await readUsage(supervision.state().config, options, USAGE_ROWS_MAX))
 }
 
 async function requests({ query, request }: Call, { supervision }: OperationParts): Promise<object> {
@@ -242,16 +239,10 @@ async function explain({ query }: Call, { supervision }: OperationParts): Promis
   const isLedgerUp = await supervision.isLedgerUp()
   const { config, rests: resting } = supervision.state()
   const learned = learnedOf(config, supervision)
-  try {
-    return await explainRequest(config, {
-      ...{ key: String(key), model: String(model), needs, resting, learned, isLedgerUp, room: roomOf(supervision) },
-      conversation: stringOf(conversation),
-      tier: stringOf(tier),
-      tags: stringOf(query['tags']),
-    })
-  } catch (error) {
-    throw error instanceof UnknownKey ? new AdminError(404, 'unknown_key', error.message) : error
-  }
+  return await explainRequest(config, {
+    ...{ key: String(key), model: String(model), needs, resting, learned, isLedgerUp, room: roomOf(supervision) },
+    ...{ conversation: stringOf(conversation), tier: stringOf(tier), tags: stringOf(query['tags']) },
+  })
 }
 
 /** The target of the configuration, or the model of one of its patterns. Throws `AdminError` 404. */

@@ -49,16 +49,9 @@ export class Refreshed<T> {
    * moment ago. Undefined if there is none, and if the value cannot be read.
    */
   async fresh(waitMs: number): Promise<T | undefined> {
-    const reading = this.refreshed()
-    if (
-      reading !== undefined &&
-      (await within(
-        waitMs,
-        reading.catch(() => {}),
-      )) === undefined
-    ) {
-      const isOld = this.clock() - this.begunMs > this.options.ageMsMax + this.pauseMs
-      if (this.reading !== undefined && isOld) return undefined
+    const read = this.refreshed()?.catch(() => {})
+    if (read !== undefined && (await within(waitMs, read)) === undefined && this.reading !== undefined) {
+      if (this.clock() - this.begunMs > this.options.ageMsMax + this.pauseMs) return undefined
     }
     return this.problem === undefined ? this.value : undefined
   }

@@ -35,7 +35,7 @@ const NEARLY_FULL = 0.9
 /** As for the event `disk.low`. */
 const DISK_LOW = 0.1
 /** A webhook that failed for less is retried soon. */
-const ALERT_FAILURE_MS = 5 * 60_000
+const ALERT_FAILURE_MS = 5 * MINUTE_MS
 /** How long the death of a worker is shown: as long as its alert lasts. */
 export const DEATH_SHOWN_MS = MINUTE_MS
 const MIB = 1024 * 1024
@@ -57,15 +57,7 @@ export function statusOf(system: SystemState, read: ReadState, now: FiguresNow, 
     uptime_seconds: Math.max(0, Math.floor((nowMs - startedAtMs) / 1000)),
     ready: read.reasons.length === 0,
     reasons: [...read.reasons],
-    last_reload:
-      lastReload === undefined
-        ? null
-        : {
-            at: timeText(lastReload.atMs),
-            ok: lastReload.problems.length === 0,
-            changes: [...lastReload.changes],
-            problems: [...lastReload.problems],
-          },
+    last_reload: lastReload === undefined ? null : reloadOf(lastReload),
     ledger: { kind: config.ledger.kind, up: system.isLedgerUp },
     workers,
     now,
@@ -80,6 +72,10 @@ export function statusOf(system: SystemState, read: ReadState, now: FiguresNow, 
     problems: attention.filter(({ level }) => level === 'error'),
     attention,
   }
+}
+
+function reloadOf({ atMs, changes, problems }: LastReload): NonNullable<Status['last_reload']> {
+  return { at: timeText(atMs), ok: problems.length === 0, changes: [...changes], problems: [...problems] }
 }
 
 function countOf({ budgets, counters }: ReadState, state: BudgetRow['state']): number {
@@ -170,17 +166,12 @@ function targetCounts({ config, stateOf }: SystemState): Status['targets'] {
 function ofTargets({ config, stateOf, rests }: SystemState, nowMs: number): readonly Attention[] {
   const down = downModels(config, stateOf, nowMs)
   const named = new Set(down.flatMap(({ targets }) => targets.map(targetKey)))
+  const about = (item: Attention, search: string): Attention => ({ ...item, about: { band: 'targets', search } })
   return [
-    ...down.map(({ model, message, sinceMs }) => ({
-      ...item('error', 'model', message, sinceMs),
-      about: { band: 'targets' as const, search: model },
-    })),
+    ...down.map(({ model, message, sinceMs }) => about(item('error', 'model', message, sinceMs), model)),
     ...rests
       .filter((rest) => !named.has(targetKey(rest)))
-      .map((rest) => ({
-        ...ofRest(rest),
-        about: { band: 'targets' as const, search: `${rest.provider} ${rest.model}` },
-      })),
+      .map((rest) => about(ofRest(rest), `${rest.provider} ${rest.model}`)),
   ]
 }
 

@@ -3,7 +3,7 @@
  * The routes, the status and the metrics know the supervisor by this alone.
  */
 
-import type { TestedHook } from '../alerts/alerts.ts'
+import type { HookFailure, TestedHook } from '../alerts/alerts.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
@@ -21,7 +21,6 @@ export interface Supervision {
   reasons(): Promise<readonly string[]>
   /** Asks the workers whether the ledger answers them now; `state` has what they last reported. */
   isLedgerUp(): Promise<boolean>
-  stateOf(target: TargetRef): TargetState
   /** What was learned of how requests to the target are to be written; for a pattern, of all of its models. */
   formsOf(target: TargetRef): readonly LearnedForm[]
   /** Forgets that, on all nodes, and returns what it was. */
@@ -78,11 +77,8 @@ export interface ReloadResult {
 }
 
 /** A reload that was tried. */
-export interface LastReload {
+export interface LastReload extends Pick<ReloadResult, 'changes' | 'problems'> {
   readonly atMs: number
-  readonly changes: readonly string[]
-  /** Why nothing was applied; empty if it succeeded. */
-  readonly problems: readonly string[]
 }
 
 /** The death of a worker that was started again. */
@@ -118,8 +114,8 @@ export interface SystemState {
   readonly stateOf: (target: TargetRef) => TargetState
   /** Keys whose callers send fields that only native mode gives an effect, of the last day. */
   readonly hints: readonly (FieldHint & { readonly atMs: number })[]
-  /** The hooks of alerts to which every attempt failed, since when in Unix milliseconds, and why. */
-  readonly alertFailures: readonly { readonly hook: string; readonly sinceMs: number; readonly reason: string }[]
+  /** The hooks of alerts to which every attempt failed. */
+  readonly alertFailures: readonly HookFailure[]
 }
 
 /** What the supervisor knows at the moment, for the metrics. */

@@ -1,5 +1,6 @@
 /** What each target did in the last 15 minutes: the sums since the start, minus those of a reading 15 minutes ago. */
 
+import { MINUTE_MS } from '../core/durations.ts'
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 import type { MergedFigures } from '../metrics/merged-figures.ts'
 import type { TargetFigures } from './target-rows.ts'
@@ -11,7 +12,7 @@ interface TargetsReading {
   readonly targets: ReadonlyMap<string, Counted>
 }
 
-const SPAN_MS = 15 * 60_000
+const SPAN_MS = 15 * MINUTE_MS
 
 /** Results of attempts by which a target is not judged: the attempt was interrupted, or the request was wrong. */
 const NOT_JUDGED: readonly string[] = ['caller_left', 'drained', 'rejected', 'too_large']
@@ -58,13 +59,9 @@ function between(before: Counted | undefined, now: Counted): TargetFigures {
     if (NOT_JUDGED.includes(result)) notJudged += added
   }
   const firstByte = before === undefined ? now.firstByte : now.firstByte.minus(before.firstByte)
-  const { lastError } = now
   return {
-    attempts,
-    judged: attempts - notJudged,
-    answered,
+    ...{ attempts, judged: attempts - notJudged, answered, lastError: now.lastError },
     firstByteP50: firstByte.quantileSeconds(0.5),
     firstByteP95: firstByte.quantileSeconds(0.95),
-    lastError,
   }
 }

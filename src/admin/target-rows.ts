@@ -38,7 +38,7 @@ interface ConfiguredTarget {
 }
 
 /** In the order of the configuration; each target once, also if several models share it. */
-export function targetRows({ config, stateOf, figuresOf, formsOf, left }: TargetKnowledge): readonly TargetRow[] {
+export function targetRows({ config, stateOf, figuresOf, formsOf, left }: TargetKnowledge): TargetRow[] {
   const targets = configuredTargets(config)
   const figures = targets.map(({ ref }) => figuresOf(ref))
   const allAnswered = figures.reduce((sum, each) => sum + (each?.answered ?? 0), 0)
@@ -57,17 +57,13 @@ export function targetRows({ config, stateOf, figuresOf, formsOf, left }: Target
       weight: weight ?? null,
       room: roomOf(ref, left),
       learned: formsOf(ref).map(formJson),
-      last_error:
-        lastError === undefined
-          ? null
-          : {
-              at: new Date(lastError.atMs).toISOString(),
-              error: lastError.error,
-              status: lastError.status ?? null,
-              cause: lastError.cause ?? null,
-            },
+      last_error: lastError === undefined ? null : errorJson(lastError),
     }
   })
+}
+
+function errorJson({ atMs, error, status, cause }: TargetError): TargetRow['last_error'] {
+  return { at: new Date(atMs).toISOString(), error, status: status ?? null, cause: cause ?? null }
 }
 
 /** What is left of the limits of a target and of its provider, the scarcest first. */
@@ -104,11 +100,7 @@ function configuredTargets({ models }: Config): readonly ConfiguredTarget[] {
   return [...found.values()]
 }
 
-function shownState({
-  state,
-  rest,
-  failing,
-}: TargetState): Pick<TargetRow, 'state' | 'reason' | 'since' | 'rest_seconds'> {
+function shownState({ state, rest, failing }: TargetState) {
   const isResting = state === 'resting' && rest !== undefined
   return {
     state,

@@ -219,7 +219,6 @@ class Supervisor {
           state: () => this.report.state(this.port),
           reasons: () => this.reasons(),
           isLedgerUp: async () => (await this.workers.status()).ledgerUp,
-          stateOf: (target) => this.workers.reports.targets.stateOf(target),
           formsOf: (target) => this.workers.reports.forms.of(target),
           forgetForms: (target, by) => this.forgetForms(target, by),
           figures: () => this.report.figures(),

@@ -87,7 +87,6 @@ export function adminParts(given: Given = {}, lines: JsonObject[] = []): AdminPa
       state: () => systemState(config, given.state),
       reasons: async () => [],
       isLedgerUp: async () => true,
-      stateOf: () => UNKNOWN,
       formsOf: () => [],
       forgetForms: async () => [],
       figures: () => supervisorFigures(),
