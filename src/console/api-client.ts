@@ -24,10 +24,6 @@ export class ApiError extends Error {
   }
 }
 
-function token(): string | undefined {
-  return sessionStorage.getItem(TOKEN) ?? undefined
-}
-
 export function keepToken(value: string): void {
   sessionStorage.setItem(TOKEN, value)
 }
@@ -37,11 +33,11 @@ export function keepToken(value: string): void {
  * connection.
  */
 export async function ask(path: string, signal?: AbortSignal): Promise<Response> {
-  const known = token()
-  const headers: Record<string, string> = known === undefined ? {} : { authorization: `Bearer ${known}` }
+  const token = sessionStorage.getItem(TOKEN)
+  const headers: Record<string, string> = token === null ? {} : { authorization: `Bearer ${token}` }
   const answer = await fetch(path, { headers, cache: 'no-store', ...(signal === undefined ? {} : { signal }) })
   if (answer.ok) return answer
-  if (answer.status === 401) throw new TokenNeeded(known !== undefined)
+  if (answer.status === 401) throw new TokenNeeded(token !== null)
   throw new ApiError(answer.status, messageOf(await answer.text()) ?? `${path} answered with status ${answer.status}`)
 }
 

@@ -27,19 +27,15 @@ export class AttentionBand {
     this.list.hidden = true
   }
 
-  /** `isTried`: something has answered. Before that nothing shows that all is well. */
+  /** `items`: errors first. `isTried`: something has answered. Before that nothing shows that all is well. */
   show(items: readonly Attention[], isTried: boolean): void {
     this.allWell.show(isTried ? 'good' : 'neutral', 'Nothing needs attention')
-    const sorted = [
-      ...items.filter(({ level }) => level === 'error'),
-      ...items.filter(({ level }) => level !== 'error'),
-    ]
-    const key = JSON.stringify(sorted.map(({ level, message }) => [level, message]))
+    const key = JSON.stringify(items.map(({ level, message }) => [level, message]))
     if (key !== this.shown) {
       this.shown = key
-      this.draw(sorted)
+      this.draw(items)
     }
-    sorted.slice(0, SHOWN_MAX).forEach(({ since }, at) => {
+    items.slice(0, SHOWN_MAX).forEach(({ since }, at) => {
       const text = this.list.children[at]?.querySelector('.since')
       if (since !== null && text) setText(text, ago(-this.clock.secondsUntil(since)))
     })

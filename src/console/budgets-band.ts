@@ -1,11 +1,10 @@
 /** The band "Budgets": each limit of an organisation, a key or a budget, those that refuse first, then the fullest. */
 
-import type { BudgetRow } from '../admin/api-shapes.ts'
+import type { BudgetRow, Budgets } from '../admin/api-shapes.ts'
 import { amountText, count, percent, roughSpan, span } from '../core/figure-text.ts'
-import { element, StateMark, setAttribute, setText } from './elements.ts'
-import type { Budgets } from './live-feed.ts'
+import { element, StateMark, setAttribute } from './elements.ts'
 import { type Cell, type Column, LiveTable } from './live-table.ts'
-import { twoLines } from './two-lines.ts'
+import { linesColumn, stateAbove, twoLines } from './two-lines.ts'
 import type { ServerClock } from './units.ts'
 
 const FULL_SHARE_WARNING = 0.8
@@ -54,8 +53,7 @@ function ownerText({ organization, key, budget, value }: BudgetRow, between: str
 }
 
 function shareOf({ amount, used, held }: BudgetRow): number {
-  if (amount === 0) return 1
-  return (used + held) / amount
+  return amount === 0 ? 1 : (used + held) / amount
 }
 
 /** Requests are refused, or the next one is. */
@@ -65,15 +63,12 @@ function isUsedUp(row: BudgetRow): boolean {
 
 function columns(clock: ServerClock): readonly Column<BudgetRow>[] {
   return [
-    {
-      name: 'owner',
-      title: 'Limit',
-      cell: () =>
-        twoLines(
-          (row) => ownerText(row, ' · '),
-          ({ limit }) => limit,
-        ),
-    },
+    linesColumn(
+      'owner',
+      'Limit',
+      (row) => ownerText(row, ' · '),
+      ({ limit }) => limit,
+    ),
     { name: 'bar', title: 'Used', cell: meterCell },
     {
       name: 'amounts',
@@ -118,21 +113,13 @@ function meterCell(): Cell<BudgetRow> {
 
 /** When the limit renews and, if before that, when it is used up. */
 function renewalCell(clock: ServerClock): Cell<BudgetRow> {
-  const mark = new StateMark()
-  const below = element('span', { class: 'two below' })
-  const content = element('div', {}, mark.node, below)
-  return {
-    content,
-    show: (row) => {
-      const renewal = renewalText(row, clock)
-      const forecast = forecastText(row, clock)
-      const state = isUsedUp(row) ? 'bad' : forecast === undefined ? undefined : 'warning'
-      mark.show(state, forecast ?? renewal)
-      setText(below, forecast === undefined ? '' : renewal)
-      const title = [forecast, renewal].filter(Boolean).join('\n')
-      if (content.title !== title) content.title = title
-    },
-  }
+  return stateAbove((row) => {
+    const renewal = renewalText(row, clock)
+    const forecast = forecastText(row, clock)
+    if (forecast === undefined) return { state: undefined, word: renewal, below: '', title: renewal }
+    const state = isUsedUp(row) ? 'bad' : 'warning'
+    return { state, word: forecast, below: renewal, title: `${forecast}\n${renewal}` }
+  })
 }
 
 function renewalText({ limit, renews_at }: BudgetRow, clock: ServerClock): string {

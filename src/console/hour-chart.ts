@@ -9,15 +9,12 @@ import { clockMinutes } from './units.ts'
 
 const HOUR_S = 3_600
 
-interface Line {
-  /** The second line of a chart is dashed. */
-  readonly isDashed?: boolean
-  /** A line that shows failures has their colour. */
-  readonly colour: '--ink' | '--ink-faint' | '--bad' | '--warning'
-}
+/** Of a line; one that shows failures has theirs. */
+type Colour = '--ink' | '--ink-faint' | '--bad'
 
 export interface ChartSetup {
-  readonly lines: readonly Line[]
+  /** The second line is dashed. */
+  readonly lines: readonly Colour[]
   /** The value of a point as text: `34 /s`. */
   readonly format: (value: number) => string
   /** The least value of the upper edge, so that noise around zero stays small. */
@@ -87,7 +84,7 @@ export class HourChart {
           x: { time: true, range: () => [this.endS - HOUR_S, this.endS] },
           y: { range: () => [0, this.upper()] },
         },
-        series: [{}, ...lines.map((line, at) => this.series(line, at === 0))],
+        series: [{}, ...lines.map((colour, at) => this.series(colour, at === 0))],
         hooks: { drawClear: [(plot) => this.grid(plot)], setCursor: [(plot) => this.readOut(plot)] },
       },
       mutable(this.points),
@@ -95,12 +92,12 @@ export class HourChart {
     )
   }
 
-  private series({ isDashed = false, colour }: Line, isFirst: boolean): uPlot.Series {
+  private series(colour: Colour, isFirst: boolean): uPlot.Series {
     return {
       stroke: () => this.colour(colour),
       ...(isFirst ? { fill: () => this.colour('--chart-fill') } : {}),
       width: 1.5,
-      dash: isDashed ? [3, 3] : [],
+      dash: isFirst ? [] : [3, 3],
       points: { show: false },
     }
   }
@@ -121,18 +118,14 @@ export class HourChart {
   }
 
   private readOut({ cursor, data }: uPlot): void {
-    const at = cursor.idx
-    const time = at === null || at === undefined || (cursor.left ?? -1) < 0 ? undefined : data[0][at]
+    const isInside = (cursor.left ?? -1) >= 0
+    const at = isInside ? (cursor.idx ?? -1) : -1
+    const time = data[0][at]
     this.left.className = time === undefined ? '' : 'readout'
     this.right.hidden = time !== undefined
-    if (time === undefined || at === null || at === undefined) {
-      setText(this.left, '60 min ago')
-      return
-    }
+    if (time === undefined) return setText(this.left, '60 min ago')
     const [, ...lines] = this.points
-    const values = lines
-      .map((line) => line[at] ?? null)
-      .map((value) => (value === null ? '–' : this.setup.format(value)))
+    const values = lines.map((line) => (line[at] == null ? '–' : this.setup.format(line[at])))
     setText(this.left, `${clockMinutes(new Date(time * 1000))}  ${values.join(' · ')}`)
   }
 

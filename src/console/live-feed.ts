@@ -3,7 +3,7 @@
  * tables, which have no events. Reconnects with growing pauses after a loss. Disconnects while the page is hidden.
  */
 
-import type { BudgetRow, Nodes, Status, TargetRow } from '../admin/api-shapes.ts'
+import type { Budgets, Nodes, Status, TargetRow, Targets } from '../admin/api-shapes.ts'
 import { ApiError, askJson, TokenNeeded } from './api-client.ts'
 import type { RequestView } from './request-line-view.ts'
 import { readEvents } from './server-events.ts'
@@ -24,13 +24,6 @@ export type FeedState =
   | { readonly kind: 'paused' }
   /** `problem` is a message of the API; undefined if it could not be reached. */
   | { readonly kind: 'lost'; readonly retryAtMs: number; readonly problem: string | undefined }
-
-/** Those that match what was searched for, and how many there are in all. */
-export interface Budgets {
-  readonly rows: readonly BudgetRow[]
-  readonly more: number
-  readonly total: number
-}
 
 interface FeedListener {
   connection(state: FeedState): void
@@ -121,7 +114,7 @@ export class LiveFeed {
       if (!document.hidden) {
         const { budgetSearch } = this
         const [targets, nodes, budgets] = await Promise.all([
-          askJson<{ readonly rows: readonly TargetRow[] }>('/api/targets'),
+          askJson<Targets>('/api/targets'),
           askJson<Nodes>('/api/nodes'),
           askBudgets(budgetSearch),
         ])
@@ -141,10 +134,7 @@ export class LiveFeed {
   }
 
   private async pauseAfter(error: unknown): Promise<void> {
-    if (error instanceof TokenNeeded) {
-      await this.listener.token(error.wasRejected)
-      return
-    }
+    if (error instanceof TokenNeeded) return await this.listener.token(error.wasRejected)
     if (document.hidden) return
     // Half of it is random, so that the tabs of many people do not return at the same moment.
     const longest = Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** this.failures)

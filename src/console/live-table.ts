@@ -133,22 +133,22 @@ export class LiveTable<Row> {
 
   /** Replaces the rows. With `counts` they are those that match what was given to `search`. */
   show(rows: readonly Row[], counts?: Counts): void {
-    this.rows = rows
-    this.counts = counts
-    this.isSearching = false
-    this.problem = undefined
-    this.draw()
+    this.replace(rows, counts, undefined)
     if (counts !== undefined) this.showMatches()
   }
 
   /** Shows, until `show`, why the rows cannot be read: those of before could be taken for those of now. */
   fail(problem: string): void {
-    this.rows = []
-    this.counts = undefined
+    this.replace([], undefined, problem)
+    setText(this.found, '')
+  }
+
+  private replace(rows: readonly Row[], counts: Counts | undefined, problem: string | undefined): void {
+    this.rows = rows
+    this.counts = counts
     this.isSearching = false
     this.problem = problem
     this.draw()
-    setText(this.found, '')
   }
 
   /** Whether rows are left out because somebody wants to see others. */
@@ -186,7 +186,7 @@ export class LiveTable<Row> {
   }
 
   private typed(): void {
-    this.words = wordsOf(this.input.value)
+    this.words = this.input.value.toLowerCase().split(/\s+/).filter(Boolean)
     this.limit = this.setup.page
     this.isSearching = this.setup.search !== undefined
     this.draw()
@@ -229,9 +229,7 @@ export class LiveTable<Row> {
     this.limit *= 4
     this.draw()
     // The button may be gone; the focus goes to the first new row.
-    const row = this.body.children[first]
-    const target = row?.querySelector('button')
-    if (target instanceof HTMLElement) target.focus({ preventScroll: true })
+    this.body.children[first]?.querySelector('button')?.focus({ preventScroll: true })
   }
 
   private matching(): readonly Row[] {
@@ -297,11 +295,6 @@ export class LiveTable<Row> {
 
 function classOf(name: string, isNumber = false): string {
   return `c-${name}${isNumber ? ' number' : ''}`
-}
-
-/** The words of what was typed, in lower case. */
-function wordsOf(typed: string): readonly string[] {
-  return typed.toLowerCase().split(/\s+/).filter(Boolean)
 }
 
 /** True if the text, in lower case, has all of the words. */

@@ -2,9 +2,8 @@
 
 import type { NodeRow, Nodes } from '../admin/api-shapes.ts'
 import { count, dollars, percent, rate, span } from '../core/figure-text.ts'
-import { element, StateMark, setText } from './elements.ts'
 import { type Cell, type Column, LiveTable, numberColumn } from './live-table.ts'
-import { twoLines } from './two-lines.ts'
+import { linesColumn, stateAbove } from './two-lines.ts'
 import type { ServerClock } from './units.ts'
 
 /** A row, with the sections in which its node differs from most. */
@@ -57,24 +56,18 @@ function countOf(rows: readonly Row[]): string {
 function columns(clock: ServerClock): readonly Column<Row>[] {
   return [
     { name: 'state', title: 'State', cell: stateCell },
-    {
-      name: 'node',
-      title: 'Node',
-      cell: () =>
-        twoLines(
-          ({ name }) => name,
-          ({ id, host, name }) => (host === name ? id : `${id} on ${host}`),
-        ),
-    },
-    {
-      name: 'version',
-      title: 'Version',
-      cell: () =>
-        twoLines(
-          ({ version, commit }) => (commit === null ? version : `${version} (${commit})`),
-          ({ since }) => `up ${span(-clock.secondsUntil(since))}`,
-        ),
-    },
+    linesColumn(
+      'node',
+      'Node',
+      ({ name }) => name,
+      ({ id, host, name }) => (host === name ? id : `${id} on ${host}`),
+    ),
+    linesColumn(
+      'version',
+      'Version',
+      ({ version, commit }) => (commit === null ? version : `${version} (${commit})`),
+      ({ since }) => `up ${span(-clock.secondsUntil(since))}`,
+    ),
     numberColumn('workers', 'Workers', ({ workers }) => count(workers), 'workers'),
     numberColumn('rate', 'Requests/s', (row) => rate(row.requests_per_second), 'a second'),
     numberColumn('streams', 'Streams', ({ open_streams }) => count(open_streams), 'streams'),
@@ -85,18 +78,13 @@ function columns(clock: ServerClock): readonly Column<Row>[] {
 
 /** The state, and below it what the node has otherwise than most. */
 function stateCell(): Cell<Row> {
-  const mark = new StateMark()
-  const below = element('span', { class: 'two below' })
-  const content = element('div', {}, mark.node, below)
-  return {
-    content,
-    show: ({ state, differs }) => {
-      if (state === 'draining') mark.show('neutral', 'Draining')
-      else mark.show(differs.length > 0 ? 'warning' : 'good', differs.length > 0 ? 'Differs' : 'Ready')
-      const more = differs.length - SECTIONS_SHOWN
-      const shown = [...differs.slice(0, SECTIONS_SHOWN), ...(more > 0 ? [`${more} more`] : [])].join(', ')
-      setText(below, shown)
-      content.title = differs.join('\n')
-    },
-  }
+  return stateAbove(({ state, differs }) => {
+    const more = differs.length - SECTIONS_SHOWN
+    const below = [...differs.slice(0, SECTIONS_SHOWN), ...(more > 0 ? [`${more} more`] : [])].join(', ')
+    const words = { below, title: differs.join('\n') }
+    if (state === 'draining') return { state: 'neutral', word: 'Draining', ...words }
+    return differs.length > 0
+      ? { state: 'warning', word: 'Differs', ...words }
+      : { state: 'good', word: 'Ready', ...words }
+  })
 }

@@ -3,7 +3,7 @@
 import type { FiguresNow, Status } from '../admin/api-shapes.ts'
 import { count, dollars, duration, durationParts, percent, rate } from '../core/figure-text.ts'
 import { element, type State, StateMark, setText } from './elements.ts'
-import { type ChartSetup, HourChart, type Points } from './hour-chart.ts'
+import { type ChartSetup, HourChart } from './hour-chart.ts'
 
 const HOUR_S = 3_600
 /** Without a history of the server; the same as its own. */
@@ -31,7 +31,7 @@ const ERROR_SHARE_BAD = 0.05
 const setups: readonly FigureSetup[] = [
   {
     title: 'Requests',
-    lines: [{ colour: '--ink' }],
+    lines: ['--ink'],
     format: (value) => `${rate(value)}/s`,
     least: 1,
     amounts: ({ now }) => [
@@ -42,7 +42,7 @@ const setups: readonly FigureSetup[] = [
   },
   {
     title: 'Open streams',
-    lines: [{ colour: '--ink' }],
+    lines: ['--ink'],
     format: count,
     least: 5,
     amounts: ({ now }) => [{ number: count(now.open_streams), unit: now.open_streams === 1 ? 'stream' : 'streams' }],
@@ -50,29 +50,33 @@ const setups: readonly FigureSetup[] = [
   },
   {
     title: 'Errors',
-    lines: [{ colour: '--bad' }, { colour: '--ink-faint', isDashed: true }],
+    lines: ['--bad', '--ink-faint'],
     format: percent,
     least: 0.01,
     amounts: ({ now }) => [
-      { number: percent(now.error_share), unit: 'failed', state: errorState(now.error_share) },
+      {
+        number: percent(now.error_share),
+        unit: 'failed',
+        state: (now.error_share ?? 0) < ERROR_SHARE_BAD ? undefined : 'bad',
+      },
       { number: percent(now.limited_share), unit: 'limited' },
     ],
     values: (figures) => [figures.error_share, figures.limited_share],
   },
   {
     title: 'Time to first token',
-    lines: [{ colour: '--ink' }, { colour: '--ink-faint', isDashed: true }],
+    lines: ['--ink', '--ink-faint'],
     format: duration,
     least: 100,
     amounts: ({ now }) => [
-      { ...latency(now.time_to_first_token_p50_ms, 'p50') },
-      { ...latency(now.time_to_first_token_p95_ms, 'p95') },
+      latency(now.time_to_first_token_p50_ms, 'p50'),
+      latency(now.time_to_first_token_p95_ms, 'p95'),
     ],
     values: (figures) => [figures.time_to_first_token_p50_ms, figures.time_to_first_token_p95_ms],
   },
   {
     title: 'Tokens',
-    lines: [{ colour: '--ink' }],
+    lines: ['--ink'],
     format: (value) => `${rate(value)}/s`,
     least: 10,
     amounts: ({ now }) => [{ number: rate(now.tokens_per_second), unit: 'a second' }],
@@ -80,28 +84,20 @@ const setups: readonly FigureSetup[] = [
   },
   {
     title: 'Spend',
-    lines: [{ colour: '--ink' }],
+    lines: ['--ink'],
     format: (value) => `${dollars(value)}/h`,
     least: 10_000,
     amounts: (status) => [
       {
         number: status.cost_today_micro_usd === null ? '–' : dollars(status.cost_today_micro_usd),
-        unit: hasNodes(status) && status.now !== status.nodes?.now ? 'today, all nodes' : 'today',
+        // Others serve the same organisations.
+        unit: status.nodes !== null && status.now !== status.nodes.now ? 'today, all nodes' : 'today',
       },
       { number: dollars(status.now.cost_micro_usd_per_second * HOUR_S), unit: 'an hour' },
     ],
     values: (figures) => [figures.cost_micro_usd_per_second * HOUR_S],
   },
 ]
-
-/** Others serve the same organisations. */
-export function hasNodes({ nodes }: Status): boolean {
-  return nodes !== null
-}
-
-function errorState(share: number | null): State | undefined {
-  return share !== null && share >= ERROR_SHARE_BAD ? 'bad' : undefined
-}
 
 function latency(ms: number | null, name: string): Amount {
   const [number, unit] = durationParts(ms)
@@ -127,8 +123,8 @@ class Figure {
       const [mark, unit] = [new StateMark('number'), element('span', { class: 'unit' })]
       mark.show(undefined, '–')
       const node = element('span', { class: at === 0 ? 'amount' : 'amount second' }, mark.node, ' ', unit)
-      const colour = setup.lines[at]?.colour
-      const key = element('span', { class: colour === '--bad' ? 'key failures' : 'key', 'aria-hidden': 'true' })
+      const kind = setup.lines[at] === '--bad' ? 'key failures' : 'key'
+      const key = element('span', { class: kind, 'aria-hidden': 'true' })
       if (setup.lines.length > 1) node.append(key)
       return { node, mark, unit }
     })
@@ -154,8 +150,7 @@ class Figure {
   draw(times: readonly number[], history: readonly (FiguresNow | undefined)[], endS: number): void {
     const values = history.map((figures) => (figures === undefined ? [] : this.setup.values(figures)))
     const lines = this.setup.lines.map((_, line) => values.map((each) => each[line] ?? null))
-    const points: Points = [times, ...lines]
-    this.chart.show(points, endS, this.text(lines[0] ?? []))
+    this.chart.show([times, ...lines], endS, this.text(lines[0] ?? []))
   }
 
   private text(values: readonly (number | null)[]): string {
@@ -217,16 +212,13 @@ export class NowBand {
   /** Whether the figures are those of this node, though there are others. */
   private isOwnAlone = false
   private status: Status | undefined
-  private readonly scope = element(
-    'button',
-    { class: 'only', type: 'button', 'aria-pressed': 'false' },
-    'This node alone',
-  )
+  private readonly scope = element('button', { class: 'only', type: 'button', 'aria-pressed': 'false' })
   private readonly about = element('p', { class: 'count' }, 'and the last hour')
 
   constructor(section: HTMLElement) {
     this.figures = setups.map((setup) => new Figure(setup, amountsOf(setup)))
     const head = element('div', { class: 'band-head' }, element('h2', { id: 'now-title' }, 'Now'))
+    this.scope.textContent = 'This node alone'
     this.scope.hidden = true
     this.scope.addEventListener('click', () => this.turn())
     head.append(this.about, this.scope)
@@ -259,7 +251,7 @@ export class NowBand {
 
   private words(status: Status): string {
     if (status.nodes !== null && this.isAll) return `of all ${status.nodes.count} nodes, and the last hour`
-    return hasNodes(status) ? 'of this node, and the last hour' : 'and the last hour'
+    return status.nodes !== null ? 'of this node, and the last hour' : 'and the last hour'
   }
 
   private turn(): void {

@@ -8,7 +8,7 @@ import { ConnectionLine } from './connection-line.ts'
 import { byId, StateMark, setText } from './elements.ts'
 import { LiveFeed } from './live-feed.ts'
 import { NodesBand } from './nodes-band.ts'
-import { hasNodes, NowBand } from './now-band.ts'
+import { NowBand } from './now-band.ts'
 import { showDetails } from './request-details.ts'
 import { RequestsBand } from './requests-band.ts'
 import { TargetsBand } from './targets-band.ts'
@@ -62,7 +62,7 @@ const connection = new ConnectionLine(byId('connection'), () => feed.retry())
 function showStatus(status: Status) {
   showReadiness(status)
   showFacts(status)
-  const [own, all] = hasNodes(status) ? ['of this node', 'of all nodes'] : ['', '']
+  const [own, all] = status.nodes !== null ? ['of this node', 'of all nodes'] : ['', '']
   targets.table.scope = requests.table.scope = own
   budgets.table.scope = all
 }

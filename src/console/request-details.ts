@@ -45,33 +45,21 @@ function part(title: string, content: Node): HTMLElement {
 /** The attempts in order. A line names them only if there were several. */
 function attempts(line: RequestView): Node {
   const { provider, served_model, requested_model, status, total_ms = 0, waited_ms = 0 } = line
-  const only = {
-    provider: provider ?? '',
-    model: served_model ?? requested_model ?? '',
-    ms: total_ms - waited_ms,
-    status: status ?? 0,
-  }
-  const made: readonly AttemptView[] = line.attempts ?? (provider === undefined ? [] : [only])
+  const only = { model: served_model ?? requested_model ?? '', ms: total_ms - waited_ms, status: status ?? 0 }
+  const made: readonly AttemptView[] = line.attempts ?? (provider === undefined ? [] : [{ provider, ...only }])
   if (made.length === 0) return element('p', { class: 'prose' }, 'None: no provider was asked.')
-  const totalMs = Math.max(
-    1,
-    made.reduce((sum, { ms }) => sum + ms, 0),
-  )
+  const spentMs = made.reduce((sum, { ms }) => sum + ms, 0)
+  const totalMs = Math.max(1, spentMs)
   let beforeMs = 0
   const steps = made.map((attempt, at) => {
-    const step = attemptStep(attempt, at, { beforeMs, totalMs })
+    const step = attemptStep(attempt, at, beforeMs, totalMs)
     beforeMs += attempt.ms
     return step
   })
   return element('ol', { class: 'steps' }, ...steps)
 }
 
-interface Offset {
-  readonly beforeMs: number
-  readonly totalMs: number
-}
-
-function attemptStep(attempt: AttemptView, at: number, offset: Offset): HTMLElement {
+function attemptStep(attempt: AttemptView, at: number, beforeMs: number, totalMs: number): HTMLElement {
   const { provider, model, status, error, cause, ms } = attempt
   const mark = new StateMark('state note')
   const words = [
@@ -81,8 +69,8 @@ function attemptStep(attempt: AttemptView, at: number, offset: Offset): HTMLElem
   ]
   mark.show(error === undefined ? 'good' : 'bad', words.filter((word) => word !== undefined).join(' '))
   const [before, taken] = [element('span', { class: 'offset' }), element('span', { class: 'used' })]
-  before.style.width = `${(offset.beforeMs / offset.totalMs) * 100}%`
-  taken.style.width = `${Math.max(1, (ms / offset.totalMs) * 100)}%`
+  before.style.width = `${(beforeMs / totalMs) * 100}%`
+  taken.style.width = `${Math.max(1, (ms / totalMs) * 100)}%`
   const bar = element('div', { class: 'bar span', 'aria-hidden': 'true' }, before, taken)
   return element(
     'li',
@@ -92,7 +80,7 @@ function attemptStep(attempt: AttemptView, at: number, offset: Offset): HTMLElem
     element('span', {}, duration(ms)),
     mark.node,
     ...providerWords(attempt),
-    ...(offset.totalMs > ms ? [bar] : []),
+    ...(totalMs > ms ? [bar] : []),
   )
 }
 
@@ -103,8 +91,9 @@ function providerWords({ provider_code: code, provider_message: message }: Attem
 }
 
 function facts(line: RequestView): HTMLElement {
-  const { time, cost_micro_usd: cost, tags, input_tokens, cached_input_tokens, output_tokens, usage } = line
+  const { time, cost_micro_usd: cost, input_tokens, cached_input_tokens, output_tokens, usage } = line
   const inputs = input_tokens === undefined ? undefined : count(input_tokens)
+  const tags = Object.entries(line.tags ?? {}).map(([name, value]) => `${name}=${value}`)
   const cached = cached_input_tokens ? `, ${count(cached_input_tokens)} of them cached` : ''
   const rows: readonly (readonly [string, string | undefined])[] = [
     ['Time', time === undefined ? undefined : fullTime(new Date(time))],
@@ -130,12 +119,7 @@ function facts(line: RequestView): HTMLElement {
     ['Field', line.param],
     ['Path', [line.method, line.path].filter(Boolean).join(' ')],
     ['Address', line.remote],
-    [
-      'Tags',
-      Object.entries(tags ?? {})
-        .map(([name, value]) => `${name}=${value}`)
-        .join(', '),
-    ],
+    ['Tags', tags.join(', ')],
     ['Trace', line.trace_id],
   ]
   const shown = rows.flatMap(([name, value]) => {

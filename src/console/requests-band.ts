@@ -4,7 +4,7 @@
  */
 
 import { count, dollars, duration } from '../core/figure-text.ts'
-import { element, StateMark, setAttribute, setCutText, setText } from './elements.ts'
+import { element, StateMark, setAttribute, setText } from './elements.ts'
 import { type Cell, type Column, LiveTable, numberColumn } from './live-table.ts'
 import {
   isFailed,
@@ -15,7 +15,7 @@ import {
   resultWord,
   searchText,
 } from './request-line-view.ts'
-import { twoLines } from './two-lines.ts'
+import { linesColumn } from './two-lines.ts'
 import { clockTime } from './units.ts'
 
 const LINES_MAX = 200
@@ -164,15 +164,10 @@ function columns(): readonly Column<RequestView>[] {
   return [
     { name: 'time', title: 'Time', cell: timeCell },
     { name: 'result', title: 'Result', cell: resultCell },
-    { name: 'owner', title: 'Organisation · key', cell: ownerCell },
-    {
-      name: 'model',
-      title: 'Model',
-      cell: () =>
-        twoLines(modelOf, ({ provider, dialect, transport }) =>
-          [dialect, transport, provider].filter(Boolean).join(' · '),
-        ),
-    },
+    linesColumn('owner', 'Organisation · key', ownerOf, () => ''),
+    linesColumn('model', 'Model', modelOf, ({ provider, dialect, transport }) =>
+      [dialect, transport, provider].filter(Boolean).join(' · '),
+    ),
     numberColumn('tokens', 'Tokens in → out', tokensOf),
     numberColumn('first', 'First byte', ({ first_byte_ms }) => duration(first_byte_ms)),
     numberColumn('total', 'Total', ({ total_ms }) => duration(total_ms)),
@@ -207,18 +202,6 @@ function resultCell(): Cell<RequestView> {
     show: (line) => {
       setText(code, line.status === undefined ? '' : String(line.status))
       mark.show(resultState(line), resultWord(line), resultWord(line))
-    },
-  }
-}
-
-function ownerCell(): Cell<RequestView> {
-  const content = element('span', { dir: 'auto', class: 'two' })
-  return {
-    content,
-    show: (line) => {
-      const text = ownerOf(line)
-      setCutText(content, text)
-      if (content.title !== text) content.title = text
     },
   }
 }

@@ -4,7 +4,7 @@ import type { TargetRow } from '../admin/api-shapes.ts'
 import { ago, count, duration, lastErrorText, percent, span } from '../core/figure-text.ts'
 import { element, type State, StateMark, setText } from './elements.ts'
 import { type Cell, type Column, LiveTable, numberColumn } from './live-table.ts'
-import { twoLines } from './two-lines.ts'
+import { linesColumn, stateAbove, twoLines } from './two-lines.ts'
 import type { ServerClock } from './units.ts'
 
 /** Below this share of successful attempts the figure is marked, if so many failed: somebody should look at it. */
@@ -37,10 +37,8 @@ export class TargetsBand {
 
   show(rows: readonly TargetRow[]): void {
     // Most configurations limit no provider.
-    this.section.classList.toggle(
-      'no-room',
-      rows.every(({ room }) => room.length === 0),
-    )
+    const hasNoRoom = rows.every(({ room }) => room.length === 0)
+    this.section.classList.toggle('no-room', hasNoRoom)
     this.table.show([...rows.filter(isTrouble), ...rows.filter((row) => !isTrouble(row))])
   }
 }
@@ -58,23 +56,14 @@ function countOf(rows: readonly TargetRow[]): string {
 function columns(clock: ServerClock): readonly Column<TargetRow>[] {
   return [
     { name: 'state', title: 'State', cell: stateCell },
-    {
-      name: 'target',
-      title: 'Target',
-      cell: () =>
-        twoLines(
-          ({ provider, model }) => `${provider} / ${model}`,
-          ({ serves }) => (serves.length === 0 ? '' : `serves ${serves.join(', ')}`),
-        ),
-    },
+    linesColumn(
+      'target',
+      'Target',
+      ({ provider, model }) => `${provider} / ${model}`,
+      ({ serves }) => (serves.length === 0 ? '' : `serves ${serves.join(', ')}`),
+    ),
     { name: 'success', title: 'Success', isNumber: true, label: 'ok', cell: successCell },
-    {
-      name: 'latency',
-      title: 'First byte p50 · p95',
-      isNumber: true,
-      label: 'p50 · p95',
-      cell: () => ({ content: '', show: (row, cell) => setText(cell, latencyOf(row)) }),
-    },
+    numberColumn('latency', 'First byte p50 · p95', latencyOf, 'p50 · p95'),
     { name: 'room', title: 'Room', isNumber: true, label: 'room', cell: roomCell },
     { name: 'share', title: 'Traffic', isNumber: true, label: 'traffic', cell: shareCell },
     numberColumn('attempts', 'Attempts', ({ attempts }) => count(attempts)),
@@ -112,20 +101,12 @@ const STATES: Readonly<Record<TargetRow['state'], readonly [State, string]>> = {
 
 /** The state, and below it why and for how long. */
 function stateCell(): Cell<TargetRow> {
-  const mark = new StateMark()
-  const below = element('span', { class: 'two below' })
-  const content = element('div', {}, mark.node, below)
-  return {
-    content,
-    show: ({ state, reason, rest_seconds }) => {
-      const [icon, word] = STATES[state]
-      mark.show(icon, word)
-      const rest = rest_seconds === null || rest_seconds <= 0 ? [] : [span(rest_seconds)]
-      const text = state === 'healthy' ? '' : [...(reason === null ? [] : [reason]), ...rest].join(' · ')
-      setText(below, text)
-      if (content.title !== text) content.title = text
-    },
-  }
+  return stateAbove(({ state: name, reason, rest_seconds }) => {
+    const [state, word] = STATES[name]
+    const rest = rest_seconds === null || rest_seconds <= 0 ? [] : [span(rest_seconds)]
+    const below = name === 'healthy' ? '' : [...(reason === null ? [] : [reason]), ...rest].join(' · ')
+    return { state, word, below }
+  })
 }
 
 function successCell(): Cell<TargetRow> {
@@ -149,9 +130,9 @@ function roomCell(): Cell<TargetRow> {
       const left = room[0]?.left ?? null
       const isScarce = left !== null && left < ROOM_WARNING
       mark.show(isScarce ? 'warning' : undefined, percent(left))
-      const lines = room.map(
-        (one) => `${one.limit}${one.of === 'provider' ? ` of ${provider}` : ''}: ${percent(one.left)} left`,
-      )
+      const lines = room.map(({ limit, of, left }) => {
+        return `${limit}${of === 'provider' ? ` of ${provider}` : ''}: ${percent(left)} left`
+      })
       cell.classList.toggle('nothing', room.length === 0)
       if (cell.title !== lines.join('\n')) cell.title = lines.join('\n')
     },
