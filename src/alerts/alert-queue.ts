@@ -231,7 +231,7 @@ export class AlertQueue {
   ): readonly QueuedAlert[] | undefined {
     const { claim, forgetMs, ends = false, formerId = '' } = more
     const add = this.database.transaction(() => {
-      if (this.isNoted(formerId) || !this.note(alert.id, forgetMs)) return undefined
+      if (this.noted(formerId) !== undefined || !this.note(alert.id, forgetMs)) return undefined
       const body = JSON.stringify(alert)
       if (ends) this.activate(topicOf(alert), alert.type, body, claim?.organization ?? '', claim ? forgetMs : 0)
       if (claim === undefined) return this.deliver(alert.id, body, nowMs)
@@ -267,7 +267,8 @@ export class AlertQueue {
       const body = JSON.stringify(resolvedOf(firing, nowMs))
       if (untilMs === 0) return this.deliver(id, body, nowMs)
       if (this.note(id + END, untilMs)) {
-        const dueMs = this.hasWon(id) ? nowMs : nowMs + LATER_MS
+        const hasWon = this.noted(id)?.token != null
+        const dueMs = hasWon ? nowMs : nowMs + LATER_MS
         this.keepUnclaimed({ id: id + END, type, organization, token, untilMs }, body, nowMs, dueMs)
       }
       return []
@@ -352,14 +353,10 @@ export class AlertQueue {
     return this.database.query(query).run(id, forgetMs).changes > 0
   }
 
-  private isNoted(id: string): boolean {
-    return this.database.query<{ one: 1 }, [string]>('SELECT 1 AS one FROM reported WHERE id = ?').get(id) !== null
-  }
-
-  /** Whether this node has claimed the alert. */
-  private hasWon(id: string): boolean {
-    const query = 'SELECT 1 AS won FROM reported WHERE id = ? AND token IS NOT NULL'
-    return this.database.query<{ won: number }, [string]>(query).get(id) !== null
+  /** Undefined if it was not reported; with a token if this node has claimed the alert. */
+  private noted(id: string): { readonly token: string | null } | undefined {
+    const query = 'SELECT token FROM reported WHERE id = ?'
+    return this.database.query<{ token: string | null }, [string]>(query).get(id) ?? undefined
   }
 
   private keepUnclaimed(claim: WonClaim & { readonly type: string }, body: string, nowMs: number, dueMs: number): void {

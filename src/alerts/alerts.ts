@@ -57,6 +57,7 @@ export interface SharedAlerts {
 export interface HookFailure {
   /** Its `label`. */
   readonly hook: string
+  /** Unix milliseconds. */
   readonly sinceMs: number
   readonly reason: string
 }

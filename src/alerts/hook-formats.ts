@@ -3,7 +3,7 @@
 import { createHmac } from 'node:crypto'
 import type { HookConfig } from '../core/alerts-config.ts'
 import { MINUTE_MS } from '../core/durations.ts'
-import { isObject, type JsonObject, type JsonValue, parseObject, stringOf } from '../core/json.ts'
+import { isObject, type JsonObject, type JsonValue, parseObject, stringOf, withoutMembers } from '../core/json.ts'
 import { alertKind } from './alert.ts'
 
 /** What is posted. */
@@ -28,7 +28,7 @@ const SLACK_FIELDS_MAX = 10
 const PAGERDUTY_SUMMARY_MAX = 1024
 
 /** Fields that every alert has; the others are of its type. */
-const COMMON: ReadonlySet<string> = new Set(['id', 'type', 'status', 'at', 'resolved_at', 'node', 'installation'])
+const COMMON = ['id', 'type', 'status', 'at', 'resolved_at', 'node', 'installation']
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
@@ -142,11 +142,7 @@ function state(alert: JsonObject): string {
 }
 
 function fieldsOf(alert: JsonObject): JsonObject {
-  return Object.fromEntries(
-    Object.entries(alert).filter(
-      (entry): entry is [string, JsonValue] => !COMMON.has(entry[0]) && entry[1] !== undefined,
-    ),
-  )
+  return withoutMembers(alert, COMMON)
 }
 
 function isEmpty(value: JsonValue | undefined): boolean {

@@ -5,7 +5,7 @@
 
 import { DAY_MS } from '../core/durations.ts'
 import { thresholdOf } from '../core/limit-amounts.ts'
-import type { ReportedOnce } from './alert.ts'
+import type { Occurrence, ReportedOnce } from './alert.ts'
 
 /** What an organisation or a key has spent of one limit. */
 export interface LimitSpend {
@@ -35,33 +35,25 @@ export function reachedThresholds(
   shares: readonly number[],
   nowMs: number,
 ): readonly ReportedOnce[] {
-  const { organization, key, window, limitMicroUsd, spentMicroUsd, endMs } = spend
+  const { limitMicroUsd, spentMicroUsd } = spend
   if (limitMicroUsd <= 0) return []
   const fields = fieldsOf(spend)
   return shares
     .filter((share) => spentMicroUsd >= thresholdOf(limitMicroUsd, share))
-    .map((share) => ({
-      parts: ['spend.threshold', organization, key, window, endMs ?? null, share, ...budgetParts(spend)],
-      organization,
-      forgetMs: forgetMs(spend, nowMs),
-      occurrence: { type: 'spend.threshold', fields: { ...fields, share } },
-    }))
+    .map((share) => once(spend, { type: 'spend.threshold', fields: { ...fields, share } }, [share], nowMs))
 }
 
 /** A limit has refused a request because of what is spent. Once a window, as the shares are. */
 export function refusingLimit(spend: LimitSpend, nowMs: number): ReportedOnce {
-  const { organization, key, window, endMs } = spend
-  return {
-    parts: ['spend.refusing', organization, key, window, endMs ?? null, ...budgetParts(spend)],
-    organization,
-    forgetMs: forgetMs(spend, nowMs),
-    occurrence: { type: 'spend.refusing', fields: fieldsOf(spend) },
-  }
+  return once(spend, { type: 'spend.refusing', fields: fieldsOf(spend) }, [], nowMs)
 }
 
-/** None for a limit of an organisation or a key, whose alerts keep the identity that they have had. */
-function budgetParts({ budget }: LimitSpend): readonly (string | null)[] {
-  return budget === undefined ? [] : [budget.name, budget.value]
+function once(spend: LimitSpend, occurrence: Occurrence, share: readonly number[], nowMs: number): ReportedOnce {
+  const { organization, key, budget, window, endMs } = spend
+  // None for a limit of an organisation or a key, whose alerts keep the identity that they have had.
+  const ofBudget = budget === undefined ? [] : [budget.name, budget.value]
+  const parts = [occurrence.type, organization, key, window, endMs ?? null, ...share, ...ofBudget]
+  return { parts, organization, forgetMs: forgetMs(spend, nowMs), occurrence }
 }
 
 function fieldsOf({ organization, key, budget, window, limitMicroUsd, spentMicroUsd }: LimitSpend) {
