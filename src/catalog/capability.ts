@@ -47,9 +47,10 @@ export const noNeeds: Needs = {
  */
 export function needsOf(request: ChatRequest, inputTokens: number, schemas = false): Needs {
   const marks = marksOf(request)
+  const { conversation } = request
   return {
-    images: hasImage(request),
-    documents: request.conversation.has(Kind.DOCUMENT) || request.conversation.has(Kind.DOCUMENT_URL),
+    images: conversation.has(Kind.IMAGE) || conversation.has(Kind.IMAGE_URL),
+    documents: conversation.has(Kind.DOCUMENT) || conversation.has(Kind.DOCUMENT_URL),
     tools: !request.tools.isEmpty,
     inputTokens,
     maxOutputTokens: request.maxOutputTokens,
@@ -65,11 +66,6 @@ export function needsOf(request: ChatRequest, inputTokens: number, schemas = fal
 function schemaNeed({ sampling: { responseFormat, requiresFormat } }: ChatRequest): Needs['schema'] {
   if (responseFormat === undefined || responseFormat['type'] === 'text') return undefined
   return requiresFormat === true ? 'required' : 'preferred'
-}
-
-function hasImage(request: ChatRequest): boolean {
-  const conversation = request.conversation
-  return conversation.has(Kind.IMAGE) || conversation.has(Kind.IMAGE_URL)
 }
 
 /** Why a model of another kind serves no chat request. */
@@ -97,14 +93,16 @@ function lacksCache(model: Model, needs: Needs): string | undefined {
   return ttl === undefined ? undefined : `does not support a cache TTL of ${ttl}`
 }
 
+interface AskedOutput {
+  readonly maxOutputTokens?: number | undefined
+  readonly limitsOutput: boolean
+}
+
 /**
  * The most output tokens that a model is asked for: the caller's limit, or the model's default if the dialect has one,
  * lowered to the model's maximum. Undefined if neither is set; then the model's own limit applies.
  */
-export function outputLimit(
-  model: Model,
-  asked: { readonly maxOutputTokens?: number | undefined; readonly limitsOutput: boolean },
-): number | undefined {
+export function outputLimit(model: Model, asked: AskedOutput): number | undefined {
   const wanted = asked.maxOutputTokens ?? (asked.limitsOutput ? model.defaultOutputTokens : undefined)
   if (wanted === undefined || model.maxOutputTokens === undefined) return wanted
   return Math.min(wanted, model.maxOutputTokens)
@@ -114,11 +112,7 @@ export function outputLimit(
  * The output limit under a strict spend limit. If the caller sets none, it is the model's maximum, lowered to what the
  * context window leaves after the input.
  */
-export function strictOutputLimit(
-  model: Model,
-  asked: { readonly maxOutputTokens?: number | undefined; readonly limitsOutput: boolean },
-  inputTokens: number,
-): number | undefined {
+export function strictOutputLimit(model: Model, asked: AskedOutput, inputTokens: number): number | undefined {
   const set = outputLimit(model, asked)
   if (set !== undefined || model.maxOutputTokens === undefined) return set
   const room = (model.contextWindow ?? Number.POSITIVE_INFINITY) - inputTokens

@@ -61,10 +61,8 @@ export class PatternModels {
 /** The body of `GET /v1/models`. */
 export function modelList(catalog: Catalog, key: Key, patterns: Pick<PatternModels, 'of'>): ModelList {
   const item = (id: string): ModelItem => ({ id, object: 'model', created: 0, owned_by: catalog.ownedBy })
-  const items = usableModels(catalog, key, patterns).map((model) => ({
-    ...item(publicName(model)),
-    ...furtherFields(model),
-  }))
+  const models = usableModels(catalog, key, patterns)
+  const items = models.map((model) => ({ ...item(publicName(model)), ...furtherFields(model) }))
   return { object: 'list', data: key.auto === 'off' ? items : [item(AUTO), ...items] }
 }
 

@@ -181,39 +181,31 @@ export function resolve(catalog: Catalog, key: Key, ask: Ask): Resolution {
   return candidatesOf(catalog, key, selectModel(catalog, key, ask.name, ask.kind), ask)
 }
 
-function withFallbacks(catalog: Catalog, key: Key, model: Model, required: Requirements): Choice {
+function withFallbacks(catalog: Catalog, key: Key, model: Model, { kind, needs }: Requirements): Choice {
   const fallbacks = model.fallbacks.flatMap((name) => catalog.model(name) ?? [])
-  const { models, excluded } = divide(fallbacks, (other) => fallbackExclusion(catalog, key, required, model, other))
+  const { models, excluded } = divided(catalog, key, fallbacks, { kind, needs: fallbackNeeds(model, needs) })
   return { models: [model, ...models], excluded }
 }
 
 /**
- * Why a fallback cannot serve this request: an answer that ignores the images, or is cut off by a small context window,
- * is worse than an error. If the requested model is configured without the same capability, that is not checked; then
- * the provider decides.
+ * What a fallback must be able to do: an answer that ignores the images, or is cut off by a small context window, is
+ * worse than an error. If the requested model is configured without the same capability, that is not checked; then the
+ * provider decides.
  */
-function fallbackExclusion(
-  catalog: Catalog,
-  key: Key,
-  { kind, needs }: Requirements,
-  selected: Model,
-  other: Model,
-): string | undefined {
-  if (!catalog.may(key, other)) return NOT_ALLOWED
-  if (kind !== 'chat') return kindOf(other) === kind ? undefined : LACKS_KIND[kind]
-  return lacks(other, {
+function fallbackNeeds({ supports }: Model, needs: Needs): Needs {
+  return {
     ...needs,
-    images: needs.images && selected.supports.has('images'),
-    tools: needs.tools && selected.supports.has('tools'),
+    images: needs.images && supports.has('images'),
+    tools: needs.tools && supports.has('tools'),
     // A fallback that does not cache is sent the request without its marks: an answer at the full price is better than
     // an error.
     cache: false,
     ttls: [],
-  })
+  }
 }
 
 function automatic(catalog: Catalog, key: Key, required: Requirements): Choice {
-  const choice = divide(catalog.autoCandidates, (model) => autoExclusion(catalog, key, model, required))
+  const choice = divided(catalog, key, catalog.autoCandidates, required)
   if (choice.models.length > 0) return choice
   const each = choice.excluded.map(({ model, reason }) => `'${model.name}' ${reason}`)
   const why = each.length === 0 ? 'none is configured' : each.join('; ')
@@ -221,16 +213,16 @@ function automatic(catalog: Catalog, key: Key, required: Requirements): Choice {
   throw new CallerError('auto_resolution_failed', message, { param: 'model' })
 }
 
-function divide(models: readonly Model[], reasonOf: (model: Model) => string | undefined): Choice {
-  const judged = models.map((model) => ({ model, reason: reasonOf(model) }))
+function divided(catalog: Catalog, key: Key, models: readonly Model[], required: Requirements): Choice {
+  const judged = models.map((model) => ({ model, reason: exclusion(catalog, key, model, required) }))
   return {
     models: judged.flatMap(({ model, reason }) => (reason === undefined ? [model] : [])),
     excluded: judged.flatMap(({ model, reason }) => (reason === undefined ? [] : [{ model, reason }])),
   }
 }
 
-/** Why automatic selection cannot choose a model for this request. */
-function autoExclusion(catalog: Catalog, key: Key, model: Model, { kind, needs }: Requirements): string | undefined {
+/** Why a model is no candidate of this request. */
+function exclusion(catalog: Catalog, key: Key, model: Model, { kind, needs }: Requirements): string | undefined {
   if (!catalog.may(key, model)) return NOT_ALLOWED
   if (kind === 'chat') return lacks(model, needs)
   return kindOf(model) === kind ? undefined : LACKS_KIND[kind]

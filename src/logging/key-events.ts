@@ -1,20 +1,7 @@
 /** The log lines of changes of API keys and organisations, which are entries of the admin audit, too. */
 
 import type { Logger } from 'pino'
-import { type LogEventName, logEvent } from './log-events.ts'
-
-const KEY_EVENTS = [
-  'key.created',
-  'key.updated',
-  'key.rotated',
-  'key.revoked',
-  'organization.created',
-  'organization.updated',
-  'organization.disabled',
-  'budget.raised',
-  'budget.raise_ended',
-  'budget.reset',
-] as const satisfies readonly LogEventName[]
+import { LOG_EVENTS, type LogEventName, logEvent } from './log-events.ts'
 
 interface KeyChange {
   readonly action: string
@@ -28,6 +15,10 @@ interface KeyChange {
 /** Logs an entry of the admin audit if it is about a key, an organisation or a budget. */
 export function logKeyChange(logger: Pick<Logger, 'info' | 'warn' | 'error' | 'fatal'>, change: KeyChange): void {
   const { action, source, actor, target, details } = change
-  const event = KEY_EVENTS.find((name) => name === action)
-  if (event !== undefined) logEvent(logger, event, { source, actor, target, details })
+  if (isKeyEvent(action)) logEvent(logger, action, { source, actor, target, details })
+}
+
+/** False for an action of another version of weir. */
+function isKeyEvent(action: string): action is LogEventName {
+  return /^(?:key|organization|budget)\./.test(action) && Object.hasOwn(LOG_EVENTS, action)
 }

@@ -70,23 +70,20 @@ export function openLog(fd = 1, env: Readonly<Record<string, string | undefined>
     { write: (text: string) => write(text) },
   )
   const time = new Timestamp()
-  const request = (fields: string, level = 'info') => {
-    const line = `{"level":"${level}","time":"${time.now()}",${nodeField},${fields},"msg":"request"}\n`
-    write(line)
-    return line
-  }
-  const format = (wanted: LogFormat) => {
-    isPretty = wanted === 'pretty' || (wanted === 'auto' && isTerminal)
-  }
-  const nodeOf = (name: string) => {
-    node = { node: name }
-    nodeField = JSON.stringify(node).slice(1, -1)
-  }
   return {
     logger,
-    request,
-    format,
-    node: nodeOf,
+    request: (fields, level = 'info') => {
+      const line = `{"level":"${level}","time":"${time.now()}",${nodeField},${fields},"msg":"request"}\n`
+      write(line)
+      return line
+    },
+    format: (wanted) => {
+      isPretty = wanted === 'pretty' || (wanted === 'auto' && isTerminal)
+    },
+    node: (name) => {
+      node = { node: name }
+      nodeField = JSON.stringify(node).slice(1, -1)
+    },
     alone: (isAlone) => sink.writeAlone(isAlone),
     flush: () => sink.flush(FLUSH_MS),
   }

@@ -3,7 +3,7 @@
  * that have changed.
  */
 
-import { type CounterName, type HistogramName, histogramFamily } from './families.ts'
+import { type CounterName, type HistogramName, histogramFamilies } from './families.ts'
 import type { FiguresPost, LabelValues } from './figures-post.ts'
 import { SeriesTable } from './series-table.ts'
 import { TimeCounts } from './time-counts.ts'
@@ -36,7 +36,7 @@ export class Histogram {
     readonly labels: LabelValues,
     private readonly changed: Histogram[],
   ) {
-    this.added = new TimeCounts(histogramFamily(name).bounds)
+    this.added = new TimeCounts(histogramFamilies[name].bounds)
   }
 
   observe(seconds: number): void {

@@ -26,7 +26,7 @@ interface HistogramFamily extends Family {
 const TARGET = ['provider', 'model'] as const
 const SERVED = ['dialect', 'model'] as const
 
-export const counterFamilies = {
+const counters = {
   weir_requests_total: {
     help: 'Requests that ended.',
     labels: ['dialect', 'model', 'organization', 'status', 'outcome', 'error'],
@@ -111,7 +111,7 @@ const SHORT = [
   0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1,
 ] as const
 
-export const histogramFamilies = {
+const histograms = {
   weir_request_duration_seconds: {
     help: 'Time from the arrival of a request to its end.',
     labels: SERVED,
@@ -151,20 +151,13 @@ export const histogramFamilies = {
   },
 } as const satisfies Record<string, HistogramFamily>
 
-export type CounterName = keyof typeof counterFamilies
-export type HistogramName = keyof typeof histogramFamilies
+export type CounterName = keyof typeof counters
+export type HistogramName = keyof typeof histograms
 
+export const counterFamilies: Readonly<Record<CounterName, CounterFamily>> = counters
+export const histogramFamilies: Readonly<Record<HistogramName, HistogramFamily>> = histograms
 export const counterNames = Object.keys(counterFamilies).filter(isCounter)
 export const histogramNames = Object.keys(histogramFamilies).filter(isHistogram)
-
-/** The table by name, with the optional columns. */
-export function counterFamily(name: CounterName): CounterFamily {
-  return counterFamilies[name]
-}
-
-export function histogramFamily(name: HistogramName): HistogramFamily {
-  return histogramFamilies[name]
-}
 
 export function isCounter(name: string): name is CounterName {
   return Object.hasOwn(counterFamilies, name)

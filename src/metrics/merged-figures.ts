@@ -2,26 +2,17 @@
  * The figures of all workers, added up in the supervisor. They survive the death and replacement of workers; what a
  * killed worker had not posted, at most a second's worth, is lost.
  *
- * `GET /metrics` renders all series. The admin API and the console read the same figures as numbers:
- *
- * - `totals()`: requests, errors, tokens, cost and times to the first token of all requests since the start of weir.
- *   Everything in it only grows, so a rate is the difference of two readings: read it once a second and keep the
- *   readings for a history. `TimeCounts.minus` and `quantileSeconds` give the percentiles between two readings.
- * - `gauges()`: requests and streams that run now.
- * - `targets()`: attempts by result, times to the first byte, and the last error of each target that was called.
- *
- * Workers post once a second, so figures are up to a second old.
+ * `GET /metrics` renders all series; the admin API and the console read the same figures as numbers. Workers post once a
+ * second, so figures are up to a second old.
  */
 
 import { targetKey } from '../core/model-config.ts'
 import {
   type CounterName,
   counterFamilies,
-  counterFamily,
   counterNames,
   type HistogramName,
   histogramFamilies,
-  histogramFamily,
   histogramNames,
   isCounter,
   isHistogram,
@@ -95,17 +86,12 @@ export class MergedFigures {
   private readonly workers = new Map<number, WorkerGauges>()
   private readonly errors = new Map<string, TargetError>()
   private readonly keys = new Set<string>()
-  private requests = 0
-  private failed = 0
-  private limited = 0
-  private inputTokens = 0
-  private outputTokens = 0
-  private costMicroUsd = 0
+  private readonly sums = { requests: 0, errors: 0, limited: 0, inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
   private readonly firstToken = new TimeCounts(histogramFamilies.weir_time_to_first_token_seconds.bounds)
 
   /** A counter without labels is 0 before it counts anything, so that its first increase shows. */
   constructor() {
-    for (const name of counterNames) if (counterFamily(name).labels.length === 0) this.counters.get(name)?.at([])
+    for (const name of counterNames) if (counterFamilies[name].labels.length === 0) this.counters.get(name)?.at([])
   }
 
   /** Adds what a worker posted. `pid` is that of its process; absent if it has ended meanwhile. */
@@ -127,12 +113,9 @@ export class MergedFigures {
     this.workers.delete(pid)
   }
 
+  /** All of it only grows: a rate is the difference of two readings, `TimeCounts.minus` gives percentiles. */
   totals(): Totals {
-    const { requests, failed, limited, inputTokens, outputTokens, costMicroUsd, firstToken } = this
-    return {
-      ...{ requests, errors: failed, limited, inputTokens, outputTokens, costMicroUsd },
-      firstToken: firstToken.copy(),
-    }
+    return { ...this.sums, firstToken: this.firstToken.copy() }
   }
 
   /** Sums over the workers that run; the lag is the largest, and what is left of a limit the least. */
@@ -183,11 +166,9 @@ export class MergedFigures {
       target.attempts.set(result, (target.attempts.get(result) ?? 0) + value)
       found.set(key, target)
     }
-    return [...found].map(([key, { provider, model, attempts }]) => ({
-      provider,
-      model,
-      attempts,
-      firstByte: this.firstByteOf(provider, model),
+    return [...found].map(([key, target]) => ({
+      ...target,
+      firstByte: this.firstByteOf(target.provider, target.model),
       lastError: this.errors.get(key),
     }))
   }
@@ -206,20 +187,21 @@ export class MergedFigures {
   }
 
   private count(name: CounterName, labels: LabelValues, added: number): void {
-    const { labels: names, byKey } = counterFamily(name)
+    const { labels: names, byKey } = counterFamilies[name]
+    const { sums } = this
     const own = this.bounded(labels, names.length, byKey === true)
     if (own === undefined) return
     const series = this.counters.get(name)?.at(own)
     if (series === undefined) return
     series.value += added
     if (name === 'weir_requests_total') this.sumRequests(labels, added)
-    else if (name === 'weir_cost_usd_total') this.costMicroUsd += added
-    else if (name === 'weir_tokens_total' && labels[TOKEN_TYPE] === 'input') this.inputTokens += added
-    else if (name === 'weir_tokens_total' && labels[TOKEN_TYPE] === 'output') this.outputTokens += added
+    else if (name === 'weir_cost_usd_total') sums.costMicroUsd += added
+    else if (name === 'weir_tokens_total' && labels[TOKEN_TYPE] === 'input') sums.inputTokens += added
+    else if (name === 'weir_tokens_total' && labels[TOKEN_TYPE] === 'output') sums.outputTokens += added
   }
 
   private observe(name: HistogramName, labels: LabelValues, added: readonly number[], sum: number): void {
-    const { labels: names, bounds } = histogramFamily(name)
+    const { labels: names, bounds } = histogramFamilies[name]
     if (labels.length !== names.length || added.length !== bounds.length + 1) return
     this.histograms.get(name)?.at(labels).counts.add(added, sum)
     if (name === 'weir_time_to_first_token_seconds') this.firstToken.add(added, sum)
@@ -227,12 +209,12 @@ export class MergedFigures {
 
   private sumRequests(labels: LabelValues, added: number): void {
     const status = Number(labels[STATUS])
-    this.requests += added
+    this.sums.requests += added
     // A provider's limit is none of the operator's: all of its targets being limited is an outage.
     const isProvidersLimit = labels[ERROR] === 'upstream_rate_limited'
     const isBrokenOff = status < 400 && BROKEN_OFF.has(labels[OUTCOME] ?? '')
-    if (status >= 500 || isBrokenOff || isProvidersLimit) this.failed += added
-    else if (status === 429) this.limited += added
+    if (status >= 500 || isBrokenOff || isProvidersLimit) this.sums.errors += added
+    else if (status === 429) this.sums.limited += added
   }
 
   /**
@@ -260,6 +242,6 @@ function newCounters(): SeriesTable<CounterSeries> {
 }
 
 function newHistograms(name: HistogramName): SeriesTable<HistogramSeries> {
-  const { bounds } = histogramFamily(name)
+  const { bounds } = histogramFamilies[name]
   return new SeriesTable((labels) => ({ labels, counts: new TimeCounts(bounds) }))
 }

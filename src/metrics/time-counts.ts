@@ -44,12 +44,9 @@ export class TimeCounts {
 
   /** What was counted since an earlier copy of the same histogram. */
   minus(earlier: TimeCounts): TimeCounts {
-    const since = new TimeCounts(this.bounds)
-    since.add(this.counts, this.sum)
-    since.add(
-      earlier.counts.map((count) => -count),
-      -earlier.sum,
-    )
+    const since = this.copy()
+    const counted = earlier.counts.map((count) => -count)
+    since.add(counted, -earlier.sum)
     return since
   }
 

@@ -61,11 +61,6 @@ interface Charges {
 type Level<Value> = Map<string, Value>
 type Groups = Level<Level<Level<Level<Level<Group>>>>>
 
-interface WorkerFiguresOptions {
-  /** Requests, tokens and cost are counted by key, too. */
-  readonly keyLabel: boolean
-}
-
 export class WorkerFigures {
   private readonly groups: Groups = new Map()
   /** By provider and model. */
@@ -77,7 +72,8 @@ export class WorkerFigures {
   private readonly overhead: Histogram
   private readonly socketTurns: Counter
 
-  constructor(private readonly options: WorkerFiguresOptions) {
+  /** `keyLabel`: requests, tokens and cost are counted by key, too. */
+  constructor(private readonly options: { readonly keyLabel: boolean }) {
     this.overhead = this.series.histogram('weir_overhead_seconds', [])
     this.socketTurns = this.series.counter('weir_socket_turns_total', [])
   }
@@ -116,11 +112,7 @@ export class WorkerFigures {
   }
 
   private continuity({ found, missing, otherIssuer }: NonNullable<RequestLog['continuity']>): void {
-    for (const [result, count] of [
-      ['found', found],
-      ['missing', missing],
-      ['other_issuer', otherIssuer],
-    ] as const)
+    for (const [result, count] of Object.entries({ found, missing, other_issuer: otherIssuer }))
       if (count > 0) this.series.counter('weir_continuity_total', [result]).add(count)
   }
 
@@ -134,8 +126,11 @@ export class WorkerFigures {
     this.series.counter('weir_target_probes_total', [provider, model, result]).add(1)
     if (error === undefined) return
     const { kind, detail, causeCode } = error
-    const failure = { provider, model, error: kind, status: detail.status, cause: causeCode, atMs: Date.now() }
-    this.errors.set(targetKey(failure), failure)
+    this.failed({ provider, model, error: kind, status: detail.status, cause: causeCode, atMs: Date.now() })
+  }
+
+  private failed(error: TargetError): void {
+    this.errors.set(targetKey(error), error)
   }
 
   /** A request waited for room, and went on. */
@@ -201,14 +196,7 @@ export class WorkerFigures {
     else this.series.counter('weir_attempts_total', [provider, model, failure]).add(1)
     if (error === undefined) target.firstByte.observe(ms / 1000)
     if (failure === undefined || failure === 'caller_left' || failure === 'drained') return
-    this.errors.set(targetKey({ provider, model }), {
-      provider,
-      model,
-      error: failure,
-      status,
-      cause,
-      atMs: Date.now(),
-    })
+    this.failed({ provider, model, error: failure, status, cause, atMs: Date.now() })
   }
 
   /** Without the key of a series, whose text takes 0.2 µs to make. */
