@@ -37,12 +37,52 @@ const UNIT_DAYS: Readonly<Record<string, number>> = {
 }
 
 /** The days of a `budget_duration`. */
-export function daysOf(duration: string): number {
+function daysOf(duration: string): number {
   const [, count = '1', unit = 'y'] = /^(\d+)\s*(mo|[smhdwy])$/.exec(duration) ?? []
   return Number(count) * (UNIT_DAYS[unit] ?? 365)
 }
 
-/** The windows of budgets, with the durations that are the same. A longer one allows less. */
+/** A window of weir, with the durations of LiteLLM that are the same. */
+interface Window<Name> {
+  readonly name: Name
+  readonly days: number
+  readonly same: readonly string[]
+  readonly words: string
+}
+
+/**
+ * What a row may spend, and in which window: for a duration that weir does not have, a longer one, which allows less.
+ * Undefined without a budget.
+ */
+export function spendOf<Name extends string>(
+  row: JsonObject,
+  place: string,
+  windows: readonly Window<Name>[],
+  notes: Notes,
+): { readonly window: Name | 'total'; readonly microUsd: number } | undefined {
+  const budget = textOf(row, 'max_budget')
+  if (budget === undefined) return undefined
+  const microUsd = microDollars(budget)
+  if (microUsd === undefined) {
+    notes.lost(place, `max_budget ${budget} is not carried over`)
+    return undefined
+  }
+  const duration = textOf(row, 'budget_duration')
+  if (duration === undefined) return { window: 'total', microUsd }
+  const window = windows.find(({ days }) => daysOf(duration) <= days)
+  const which = window === undefined ? 'that never renews' : `of ${window.words}`
+  if (window?.same.includes(duration) !== true)
+    notes.assumed(place, `its budget for ${duration} is one ${which}, which allows less`)
+  return { window: window?.name ?? 'total', microUsd }
+}
+
+/** The member `limits` of what has these. */
+export function limitsFrom(counts: ReturnType<typeof countsOf>, spend: ReturnType<typeof spendOf>): JsonObject {
+  const amount = spend && { spend: { [spend.window]: spend.microUsd / 1_000_000 } }
+  return { ...Object.fromEntries(counts), ...amount }
+}
+
+/** The windows of budgets. */
 const WINDOWS = [
   { name: 'hour', days: 1 / 24, same: ['1h', '60m'], words: 'the clock hour' },
   { name: 'day', days: 1, same: ['1d', '24h'], words: 'the day' },
@@ -201,24 +241,8 @@ export class LitellmBudgets {
   }
 
   private limitsOf(row: JsonObject, place: string): JsonObject | undefined {
-    const amount = textOf(row, 'max_budget')
-    const most = amount === undefined ? undefined : microDollars(amount)
-    if (amount !== undefined && most === undefined) this.notes.lost(place, `max_budget ${amount} is not carried over`)
-    const limits: JsonObject = {
-      ...Object.fromEntries(countsOf(row)),
-      ...(most === undefined ? {} : { spend: { [this.windowOf(row, place)]: most / 1_000_000 } }),
-    }
+    const limits = limitsFrom(countsOf(row), spendOf(row, place, WINDOWS, this.notes))
     return Object.keys(limits).length === 0 ? undefined : limits
-  }
-
-  private windowOf(row: JsonObject, place: string): string {
-    const duration = textOf(row, 'budget_duration')
-    if (duration === undefined) return 'total'
-    const window = WINDOWS.find(({ days }) => daysOf(duration) <= days)
-    const isSame = window?.same.some((one) => one === duration) ?? false
-    const which = window === undefined ? 'that never renews' : `of ${window.words}`
-    if (!isSame) this.notes.assumed(place, `its budget for ${duration} is one ${which}, which allows less`)
-    return window?.name ?? 'total'
   }
 }
 

@@ -9,7 +9,7 @@ import { microDollars } from '../core/decimal.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
 import type { SpentBefore } from '../core/limits.ts'
 import { hasMembers, isTrue, listOf, textOf, timeOf } from './dump-rows.ts'
-import { countsOf, daysOf, type LitellmBudgets } from './litellm-budgets.ts'
+import { countsOf, type LitellmBudgets, limitsFrom, spendOf } from './litellm-budgets.ts'
 import { publicName } from './litellm-models.ts'
 import type { Notes } from './litellm-notes.ts'
 
@@ -190,38 +190,22 @@ function limitsOf(row: JsonObject, place: string, notes: Notes, nowMs: number): 
       `tpm_limit ${tokens} refuses requests without max_tokens, for which weir reserves ${RESERVED_TOKENS} tokens of ` +
         'output; raise it, or let callers name max_tokens',
     )
-  const budget = textOf(row, 'max_budget')
-  const most = budget === undefined ? undefined : microDollars(budget)
-  if (budget !== undefined && most === undefined) notes.lost(place, `max_budget ${budget} is not carried over`)
-  const window = most === undefined ? undefined : windowOf(row, place, notes)
-  const limits = {
-    ...Object.fromEntries(counts),
-    ...(window === undefined || most === undefined ? {} : { spend: { [window]: most / 1_000_000 } }),
-  }
-  const isEmpty = Object.keys(limits).length === 0
-  return {
-    ...(isEmpty ? {} : { limits: { limits } }),
-    before: window === undefined ? undefined : spentBefore(row, window, place, notes, nowMs),
-  }
+  const spend = spendOf(row, place, WINDOWS, notes)
+  const limits = limitsFrom(counts, spend)
+  const before = spend && spentBefore(row, spend.window, place, notes, nowMs)
+  return Object.keys(limits).length === 0 ? { before } : { limits: { limits }, before }
 }
 
-type Window = 'day' | 'month' | 'total'
-/** The calendar window for `budget_duration`. Where weir has none of that length, a longer one: it allows less. */
-function windowOf(row: JsonObject, place: string, notes: Notes): Window {
-  const duration = textOf(row, 'budget_duration')
-  if (duration === undefined) return 'total'
-  const days = daysOf(duration)
-  const window = days <= 1 ? 'day' : days <= 31 ? 'month' : 'total'
-  const isSame = duration === '1d' || duration === '24h' || duration === '30d' || duration === '1mo'
-  const which = { day: 'of the UTC day', month: 'of the calendar month', total: 'that never renews' }[window]
-  if (!isSame) notes.assumed(place, `its budget for ${duration} is one ${which}, which allows less`)
-  return window
-}
+/** The calendar windows of organisations and keys. */
+const WINDOWS = [
+  { name: 'day', days: 1, same: ['1d', '24h'], words: 'the UTC day' },
+  { name: 'month', days: 31, same: ['30d', '1mo'], words: 'the calendar month' },
+] as const
 
 /** What counts as spent until LiteLLM would have renewed the budget, or weir does. */
 function spentBefore(
   row: JsonObject,
-  window: Window,
+  window: 'day' | 'month' | 'total',
   place: string,
   notes: Notes,
   nowMs: number,

@@ -143,7 +143,7 @@ export function publicName(written: string): string {
 /** What the file of prices has of a model: under its base model, its whole name, or the name without the provider. */
 function published(prices: JsonObject, params: JsonObject, info: JsonObject): JsonObject {
   const written = stringOf(params['model']) ?? ''
-  const { provider, model } = splitModel(written, stringOf(params['custom_llm_provider']) ?? undefined)
+  const { provider, model } = splitModel(written, stringOf(params['custom_llm_provider']))
   const bare = LITELLM_PROVIDERS[provider]?.dialect === 'bedrock' ? splitBedrock(model).model : model
   const base = stringOf(info['base_model']) ?? stringOf(params['base_model'])
   const names = [...(base === undefined ? [] : [base, `${provider}/${base}`]), written, `${provider}/${bare}`, bare]
@@ -153,12 +153,8 @@ function published(prices: JsonObject, params: JsonObject, info: JsonObject): Js
 
 /** Prices that weir has nothing for. */
 function noteTiers(name: string, info: JsonObject, notes: Notes): void {
-  const lost = Object.keys(info).filter(
-    (field) =>
-      /_above_\d|_batches$|_flex$|_priority$|_audio_token|search_context_cost/.test(field) &&
-      info[field] != null &&
-      !isTokenPrice(field),
-  )
+  const priced = /_above_\d|_batches$|_flex$|_priority$|_audio_token|search_context_cost/
+  const lost = Object.keys(info).filter((name) => priced.test(name) && info[name] != null && !isTokenPrice(name))
   if (lost.length > 0) notes.lost(name, `${lost.join(', ')}: weir has no such price`)
 }
 
@@ -177,11 +173,6 @@ function splitBedrock(written: string): { readonly region?: string; readonly mod
   const [, region, model = ''] =
     /^(?:(?:converse|invoke|converse_like)\/)?(?:([a-z]{2}(?:-[a-z]+)+-\d)\/)?(.*)$/s.exec(written) ?? []
   return region === undefined ? { model } : { region, model }
-}
-
-/** LiteLLM prefers the region of the parameters to that of the name. */
-function inRegion(params: JsonObject, region: string): JsonObject {
-  return { aws_region_name: region, ...params }
 }
 
 const IMAGE = /^(?:dall-e|gpt-image|chatgpt-image)/i
@@ -209,28 +200,22 @@ function targetOf(entry: Entry, providers: Providers, notes: Notes): Target | un
     return undefined
   }
   const mode = modeOf(entry)
-  if (kindOf(mode) === undefined) return lost(`mode ${mode}; weir serves chat, image generation and embeddings`)
-  const { provider, model } = splitModel(
-    stringOf(params['model']) ?? '',
-    stringOf(params['custom_llm_provider']) ?? undefined,
-  )
+  const kind = kindOf(mode)
+  if (kind === undefined) return lost(`mode ${mode}; weir serves chat, image generation and embeddings`)
+  const { provider, model } = splitModel(stringOf(params['model']) ?? '', stringOf(params['custom_llm_provider']))
   const known = Object.hasOwn(LITELLM_PROVIDERS, provider) ? LITELLM_PROVIDERS[provider] : undefined
   if (known === undefined) return lost(`weir has no adapter for provider ${provider}`)
-  if (mode !== 'chat' && known.dialect !== 'openai' && known.dialect !== 'azure')
-    return lost(
-      `weir ${mode === 'image' ? 'generates images' : 'makes embeddings'} with openai and azure only, not ${provider}`,
-    )
+  if (kind !== 'chat' && known.dialect !== 'openai' && known.dialect !== 'azure')
+    return lost(`weir ${DOES[kind]} with openai and azure only, not ${provider}`)
   const { region, model: inner } = known.dialect === 'bedrock' ? splitBedrock(model) : { model }
   const isPattern = name.endsWith('*')
   if (inner === '' || /[*]./.test(inner) || inner.endsWith('*') !== isPattern)
     return lost(`litellm_params.model ${inner} does not fit the name: both end in *, or neither`)
   if (known.dialect === 'vertex' && !/^(?:gemini|claude)-/.test(inner))
     return lost('weir calls Gemini and Claude on Vertex AI, and no other models')
-  const settings = providerOf(
-    known,
-    region === undefined ? entry : { ...entry, params: inRegion(params, region) },
-    notes,
-  )
+  // LiteLLM prefers the region of the parameters to that of the name.
+  const placed = region === undefined ? params : { aws_region_name: region, ...params }
+  const settings = providerOf(known, { ...entry, params: placed }, notes)
   if (settings === undefined) return undefined
   const { weight } = params
   const isWeight = typeof weight === 'number' && weight >= 0
@@ -326,9 +311,8 @@ function numberIn(entries: readonly Entry[], field: string): number | undefined 
 function partText(tier: string | undefined, above: number, lacks: PartialPrice['lacks']): string {
   const length = above === 0 ? '' : ` above ${above} tokens`
   const what = `has no ${lacks.join(' and no ')} price${tier === undefined ? '' : ` of tier ${tier}`}${length}`
-  return tier !== undefined && above === 0
-    ? `${what}, so the tier is left out; add it to price.tiers`
-    : `${what}; add it`
+  const isLeftOut = tier !== undefined && above === 0
+  return isLeftOut ? `${what}, so the tier is left out; add it to price.tiers` : `${what}; add it`
 }
 
 /** Prices of `litellm_params`, and those of `model_info` that these lack: of the first entry that has any. */

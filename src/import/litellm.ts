@@ -77,7 +77,8 @@ export function fromLitellm(
   context.budgets.addEndUsers(file)
   const moved = litellmTeams(teams, keys, context)
   const imported = litellmKeys(keys, moved, context)
-  const own = organization(file, models, notes)
+  const limits = spendLimit(file, models, notes)
+  const own = { id: DEFAULT, ...limits, keys: [masterKey(file, notes)] }
   const named = context.budgets.tags
   const weir = {
     ...alerts(file, notes),
@@ -136,13 +137,6 @@ function numeric(file: JsonObject, name: string): number | undefined {
   return typeof found === 'number' && Number.isFinite(found) && found >= 0 ? found : undefined
 }
 
-function organization(file: JsonObject, models: readonly JsonObject[], notes: Notes): JsonObject {
-  const limits = spendLimit(file, models, notes)
-  return { id: 'default', ...(limits === undefined ? {} : { limits }), keys: [masterKey(file, notes)] }
-}
-
-const OWN_KEY = `\${WEIR_KEY}`
-
 /** The master key becomes a key of callers: LiteLLM's administrators use it for both. */
 function masterKey(file: JsonObject, notes: Notes): JsonObject {
   const written = stringOf(sectionOf(file, 'general_settings')['master_key'])
@@ -157,18 +151,18 @@ function masterKey(file: JsonObject, notes: Notes): JsonObject {
     notes.toDo(place, 'stands in the file; keep it in the environment instead')
     return { id: 'default', key: written }
   }
-  return { id: 'default', key: OWN_KEY }
+  return { id: 'default', key: `\${WEIR_KEY}` }
 }
 
-/** `max_budget` in dollars for `budget_duration`, which weir has for days and months. */
-function spendLimit(file: JsonObject, models: readonly JsonObject[], notes: Notes): JsonObject | undefined {
+/** The member `limits`: `max_budget` in dollars for `budget_duration`, which weir has for days and months. */
+function spendLimit(file: JsonObject, models: readonly JsonObject[], notes: Notes): JsonObject {
   const settings = sectionOf(file, 'litellm_settings')
   const { max_budget: most, budget_duration: duration } = settings
-  if (typeof most !== 'number' || most <= 0) return undefined
+  if (typeof most !== 'number' || most <= 0) return {}
   const wrong = amountProblem(most)
   if (wrong !== undefined) {
     notes.lost('litellm_settings.max_budget', `${most} is not carried over: it ${wrong}`)
-    return undefined
+    return {}
   }
   const windows: Readonly<Record<string, string>> = { '1d': 'day', '24h': 'day', '30d': 'month', '1mo': 'month' }
   const window = duration === undefined ? 'total' : windows[String(duration)]
@@ -185,9 +179,9 @@ function spendLimit(file: JsonObject, models: readonly JsonObject[], notes: Note
       `is not carried over, because these have no price: ${unpriced.join(', ')}; ${advice}`,
     )
   } else {
-    return { spend: { [window]: most } }
+    return { limits: { spend: { [window]: most } } }
   }
-  return undefined
+  return {}
 }
 
 /** What the sections above have read. */

@@ -2,8 +2,7 @@
 
 import { effectiveRate, RATE_FIELDS, type RateField } from '../config/prices.ts'
 import { shifted } from '../core/decimal.ts'
-import type { ModelConfig } from '../core/model-config.ts'
-import { sentModel } from '../core/model-config.ts'
+import { type ModelConfig, sentModel } from '../core/model-config.ts'
 import type { Price, Rates, TierRates } from '../core/money.ts'
 import type { ListedPart, ListedPrice, PriceList } from './price-list.ts'
 
@@ -102,9 +101,9 @@ export function completed(listed: ListedPrice, ours: Price | undefined): Price {
 /** A tier or a length that only the list has, against what is charged for it now. */
 function onlyTheirs(model: string, tier: string, ours: TierRates, theirs: TierRates): readonly PriceDifference[] {
   const point = { model, tier, only: 'tier' as const }
-  const longer = (theirs.above ?? []).map((long) => ({
-    ...{ ...point, above: long.inputTokens, rates: changes(atLength(ours, long.inputTokens), long, true) },
-  }))
+  const longer = (theirs.above ?? []).map((long) => {
+    return { ...point, above: long.inputTokens, rates: changes(atLength(ours, long.inputTokens), long, true) }
+  })
   return [{ ...point, above: 0, rates: changes(ours, theirs, true) }, ...longer]
 }
 
@@ -123,7 +122,7 @@ function ofTier(model: string, tier: string | undefined, ours: TierRates, theirs
 }
 
 /** The rates of a request just above a length. */
-function atLength(rates: TierRates, above: number): Rates {
+export function atLength(rates: TierRates, above: number): Rates {
   return rates.above?.findLast(({ inputTokens }) => inputTokens <= above) ?? rates
 }
 
@@ -138,10 +137,8 @@ function changes(ours: Rates, theirs: Rates, isWhole = false): readonly RateChan
 function ofImages(model: string, ours: Price | undefined, theirs: Price): readonly PriceDifference[] {
   return Object.entries(theirs.images ?? {}).flatMap(([row, amount]) => {
     const mine = ours?.images?.[row] ?? ours?.images?.['*'] ?? ours?.image
-    if (mine === amount) return []
-    return [
-      { model, tier: undefined, above: 0, rates: [{ field: `images.${row}` as const, ours: mine, theirs: amount }] },
-    ]
+    const change = { field: `images.${row}`, ours: mine, theirs: amount } as const
+    return mine === amount ? [] : [{ model, tier: undefined, above: 0, rates: [change] }]
   })
 }
 

@@ -20,7 +20,7 @@ import {
 import { RATE_FIELDS } from '../config/prices.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import type { LongRates, Price, Rates, TierRates } from '../core/money.ts'
-import { dollarsOf, type PriceDifference } from './price-differences.ts'
+import { atLength, dollarsOf, type PriceDifference } from './price-differences.ts'
 
 /** The text cannot be edited here; completes a sentence that begins with the price. */
 class EditProblem extends Error {
@@ -170,26 +170,28 @@ class Editor {
 
   /** Sets what the list states above a length, in the row of this length or in a new one. */
   private setLength(node: AnyMap, above: number, theirs: TierRates, ours: TierRates): void {
-    const rowOf = (length: number) => ({
-      ...{ input_tokens: length, ...rateFields(atLength(ours, length)), ...rateFields(atLength(theirs, length)) },
-    })
     const found = this.valueOf(node, 'above')
     if (found === null) {
       // Without a table of its own the tier grows with the length as the model does: all of that is stated now.
       const lengths = [...(ours.above ?? []).map((long) => long.inputTokens), above]
-      this.set(node, 'above', [...new Set(lengths)].map(rowOf))
+      this.set(
+        node,
+        'above',
+        [...new Set(lengths)].map((length) => lengthRow(length, theirs, ours)),
+      )
       throw new WrittenOut()
     }
     if (!isSeq<Node>(found)) throw new EditProblem('has an `above` that is no list')
+    const wanted = lengthRow(above, theirs, ours)
     for (const item of found.items) {
       const row = this.mapOf(item)
       if (numberAt(row, 'input_tokens') !== above) continue
-      for (const [name, value] of Object.entries(rowOf(above))) {
+      for (const [name, value] of Object.entries(wanted)) {
         if (numberAt(row, name) !== value) this.set(row, name, value)
       }
       return
     }
-    this.append(node, found, rowOf(above))
+    this.append(node, found, wanted)
   }
 
   /** A tier by a factor gets prices of its own, in the place of the factor. */
@@ -224,7 +226,7 @@ class Editor {
     if (before !== undefined) return this.putAfterLine(endOf(before.value), startOf(before.key), entry)
     if (parent !== undefined) return this.putAfterLine(endOf(parent.key), startOf(map.items[0]?.key), entry)
     const at = startOf(map.items[0]?.key)
-    this.edits.push({ from: at, to: at, text: `${entry}${this.eol}${this.indentOf(at)}` })
+    this.insert(at, `${entry}${this.eol}${this.indentOf(at)}`)
   }
 
   private append(map: AnyMap, list: YAMLSeq<Node>, row: JsonObject): void {
@@ -236,20 +238,19 @@ class Editor {
   private putInFlow(collection: AnyMap | YAMLSeq<Node>, entry: string): void {
     const last = collection.items.at(-1)
     const lastNode = last !== undefined && 'key' in last ? (last.value ?? last.key) : last
-    if (lastNode === undefined) {
-      const at = startOf(collection) + 1
-      this.edits.push({ from: at, to: at, text: ` ${entry} ` })
-      return
-    }
-    const at = this.trimmedEnd(lastNode)
-    this.edits.push({ from: at, to: at, text: `, ${entry}` })
+    if (lastNode === undefined) this.insert(startOf(collection) + 1, ` ${entry} `)
+    else this.insert(this.trimmedEnd(lastNode), `, ${entry}`)
+  }
+
+  private insert(at: number, text: string): void {
+    this.edits.push({ from: at, to: at, text })
   }
 
   /** A new line after the one with the place, as far in as the column of `aligned`. */
   private putAfterLine(place: number, aligned: number, entry: string): void {
     const end = this.text.indexOf('\n', place)
     const at = end === -1 ? this.text.length : this.eol === '\r\n' ? end - 1 : end
-    this.edits.push({ from: at, to: at, text: `${this.eol}${this.indentOf(aligned)}${entry}` })
+    this.insert(at, `${this.eol}${this.indentOf(aligned)}${entry}`)
   }
 
   private indentOf(place: number): string {
@@ -331,8 +332,9 @@ function tierNamed({ tiers = [] }: Price, name: string): TierRates | undefined {
   return tiers.find(({ names }) => names.includes(name))
 }
 
-function atLength(rates: TierRates, above: number): Rates {
-  return rates.above?.findLast(({ inputTokens }) => inputTokens <= above) ?? rates
+/** A row of `above`: what the list states from a length on, and what it does not state of ours. */
+function lengthRow(length: number, theirs: TierRates, ours: TierRates): Record<string, number> {
+  return { input_tokens: length, ...rateFields(atLength(ours, length)), ...rateFields(atLength(theirs, length)) }
 }
 
 /** Of tiers and lengths, which have no price by the image. */
@@ -347,22 +349,17 @@ function rateFields(rates: Rates): Record<string, number> {
 /** What the list states, and what it does not state of ours. */
 function tierFields(theirs: TierRates, ours: TierRates): JsonObject {
   const lengths = [...(ours.above ?? []), ...(theirs.above ?? [])].map((long: LongRates) => long.inputTokens)
-  const above = [...new Set(lengths)]
-    .sort((one, other) => one - other)
-    .map((length) => ({
-      ...{ input_tokens: length, ...rateFields(atLength(ours, length)), ...rateFields(atLength(theirs, length)) },
-    }))
+  const above = [...new Set(lengths)].sort((one, other) => one - other).map((length) => lengthRow(length, theirs, ours))
   return { ...rateFields(ours), ...rateFields(theirs), ...(above.length === 0 ? {} : { above }) }
 }
 
 function priceFields(price: Price): JsonObject {
   const { tiers = [], images, image } = price
   const byImage = Object.entries(images ?? {}).map(([row, amount]) => [row, Number(dollarsOf(amount))] as const)
+  const byTier = tiers.map((tier) => [tier.names[0] ?? '', tierFields(tier, {})] as const)
   return {
     ...tierFields(price, {}),
-    ...(tiers.length === 0
-      ? {}
-      : { tiers: Object.fromEntries(tiers.map((tier) => [tier.names[0] ?? '', tierFields(tier, {})])) }),
+    ...(tiers.length === 0 ? {} : { tiers: Object.fromEntries(byTier) }),
     ...(image === undefined ? {} : { image: Number(dollarsOf(image)) }),
     ...(images === undefined ? {} : { images: Object.fromEntries(byImage) }),
   }
