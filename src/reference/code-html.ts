@@ -17,6 +17,10 @@ const WORDS: Readonly<Record<CodeLanguage, string>> = {
   text: '',
 }
 
+export function isLanguage(name: string): name is CodeLanguage {
+  return Object.hasOwn(WORDS, name)
+}
+
 /** By language: a pattern with a group for each class. Names of JSON members come before strings. */
 const PATTERNS: ReadonlyMap<string, RegExp> = new Map(
   Object.entries(WORDS).map(([language, words]) => {

@@ -27,7 +27,7 @@ function escaped(text: string): string {
 }
 
 /** Parts with a separator in between. */
-export function separated(parts: readonly Markup[], separator: Markup): readonly Markup[] {
+export function separated(separator: Markup, parts: readonly Markup[]): readonly Markup[] {
   return parts.flatMap((part, at) => (at === 0 ? [part] : [separator, part]))
 }
 

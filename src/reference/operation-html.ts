@@ -1,8 +1,8 @@
 /** An operation as HTML: what it takes and answers on one side, examples on the other. */
 
-import { isArray, isObject, type JsonObject } from '../core/json.ts'
-import { type CodeLanguage, codeBlock } from './code-html.ts'
-import { objectOf, textOf } from './document-values.ts'
+import { isObject, type JsonObject } from '../core/json.ts'
+import { codeBlock, isLanguage } from './code-html.ts'
+import { objectOf, objectsOf, textOf } from './document-values.ts'
 import { blocks, html, inline, type Markup, separated } from './markup.ts'
 import { nameOfRef, schemaLink } from './schema-html.ts'
 
@@ -58,7 +58,7 @@ function contentLines(content: JsonObject): readonly Markup[] {
 
 /** The headers that a request may have. */
 function parametersPart({ parameters }: JsonObject, { resolve }: Surroundings): Markup {
-  const list = isArray(parameters) ? parameters.filter(isObject).map(resolve) : []
+  const list = objectsOf(parameters).map(resolve)
   if (list.length === 0) return html``
   const rows = list.map(
     ({ name, description }) => html`<div class="field"><dt><code>${textOf(name)}</code></dt>
@@ -96,8 +96,7 @@ function headerRow(name: string, header: JsonObject): Markup {
 
 /** The errors of an answer as the document lists them. */
 export function errorRows(response: JsonObject): readonly JsonObject[] {
-  const rows = response['x-weir-errors']
-  return isArray(rows) ? rows.filter(isObject) : []
+  return objectsOf(response['x-weir-errors'])
 }
 
 function errorsPart(operation: JsonObject, { resolve }: Surroundings): Markup {
@@ -106,25 +105,16 @@ function errorsPart(operation: JsonObject, { resolve }: Surroundings): Markup {
     const codes = errorRows(resolve(objectOf(response))).map(({ kind, code }) => {
       return html`<a href="#error-${textOf(kind)}"><code>${String(code)}</code></a>`
     })
-    return html`<li><span class="status">${status}</span><span>${separated(codes, html`, `)}</span></li>`
+    return html`<li><span class="status">${status}</span><span>${separated(html`, `, codes)}</span></li>`
   })
-  return html`<details><summary>Errors: ${separated(
-    responses.map(([status]) => html`${status}`),
-    html`, `,
-  )}</summary>
+  const statuses = responses.map(([status]) => html`${status}`)
+  return html`<details><summary>Errors: ${separated(html`, `, statuses)}</summary>
 <ul class="errors">${items}</ul></details>`
-}
-
-const LANGUAGES: Readonly<Record<string, CodeLanguage>> = {
-  Shell: 'Shell',
-  Python: 'Python',
-  TypeScript: 'TypeScript',
 }
 
 /** The examples of a request, by language; a script shows one language at a time. */
 function samplesPart(operation: JsonObject): Markup {
-  const samples = operation['x-codeSamples']
-  const list = isArray(samples) ? samples.filter(isObject) : []
+  const list = objectsOf(operation['x-codeSamples'])
   const languages = [...new Set(list.map(({ lang }) => textOf(lang)))]
   const panels = languages.map((lang) => {
     const own = list.filter((sample) => sample['lang'] === lang)
@@ -137,7 +127,7 @@ function samplePart(sample: JsonObject, lang: string): Markup {
   const label = textOf(sample['label'])
   return html`<figure><figcaption>${label}</figcaption>${codeBlock(
     textOf(sample['source']),
-    LANGUAGES[lang] ?? 'text',
+    isLanguage(lang) ? lang : 'text',
     `Example: ${label}`,
   )}</figure>`
 }

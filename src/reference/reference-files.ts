@@ -39,14 +39,10 @@ async function allFiles(): Promise<Readonly<Record<ReferencePath, ReferenceFile>
   const document: JsonValue = JSON.parse(text)
   if (!isObject(document)) throw new Error('docs/openapi.json is not an object')
   return {
-    [REFERENCE_FILES.page]: file('text/html; charset=utf-8', referencePage(document, REFERENCE_FILES)),
-    [REFERENCE_FILES.style]: file('text/css; charset=utf-8', style),
-    [REFERENCE_FILES.script]: file('text/javascript; charset=utf-8', script),
-    [REFERENCE_FILES.icon]: file('image/svg+xml', icon),
-    [REFERENCE_FILES.document]: file('application/json', text),
+    [REFERENCE_FILES.page]: { type: 'text/html; charset=utf-8', text: referencePage(document, REFERENCE_FILES) },
+    [REFERENCE_FILES.style]: { type: 'text/css; charset=utf-8', text: style },
+    [REFERENCE_FILES.script]: { type: 'text/javascript; charset=utf-8', text: script },
+    [REFERENCE_FILES.icon]: { type: 'image/svg+xml', text: icon },
+    [REFERENCE_FILES.document]: { type: 'application/json', text },
   }
-}
-
-function file(type: string, text: string): ReferenceFile {
-  return { type, text }
 }

@@ -4,21 +4,13 @@ import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json
 import { objectOf, objectsOf, textOf } from './document-values.ts'
 import { blocks, html, inline, type Markup, separated } from './markup.ts'
 import { type DocumentedOperation, errorRows, operationId, operationSection } from './operation-html.ts'
+import type { REFERENCE_FILES } from './reference-paths.ts'
 import { schemaBody } from './schema-html.ts'
-
-/** The addresses of the files that the page loads. */
-interface PageFiles {
-  readonly style: string
-  readonly script: string
-  readonly icon: string
-  /** The OpenAPI document. */
-  readonly document: string
-}
 
 /** Sections of the page after those of the tags. */
 const SHARED = 'Shared schemas'
 
-export function referencePage(document: JsonObject, files: PageFiles): string {
+export function referencePage(document: JsonObject, files: typeof REFERENCE_FILES): string {
   const tags = tagsOf(document)
   const schemas = schemasByTag(document, tags)
   const shapes = { document, ofRequests: schemasOfRequests(document, tags) }
@@ -83,10 +75,7 @@ function tagsOf(document: JsonObject): readonly Tag[] {
   )
   return objectsOf(document['tags']).map((tag) => {
     const name = textOf(tag['name'])
-    const own = operations.filter(({ operation }) => {
-      const { tags } = operation
-      return isArray(tags) && tags.includes(name)
-    })
+    const own = operations.filter(({ operation: { tags } }) => isArray(tags) && tags.includes(name))
     return { name, description: textOf(tag['description']), operations: own }
   })
 }
@@ -117,11 +106,8 @@ function schemasByTag(document: JsonObject, tags: readonly Tag[]): ReadonlyMap<s
   const seen = new Set<string>()
   const repeated = new Set<string>()
   for (const { name, operations } of tags) {
-    const found = reached(
-      operations.map(({ operation }) => operation),
-      schemas,
-      new Set(),
-    )
+    const parts = operations.map(({ operation }) => operation)
+    const found = reached(parts, schemas, new Set())
     for (const each of found) (seen.has(each) ? repeated : seen).add(each)
     names.set(name, [...found])
   }
@@ -215,8 +201,6 @@ function errorSection(document: JsonObject): Markup {
 
 function errorTypes(row: JsonObject): readonly Markup[] {
   const types = [...new Set([textOf(row['type']), textOf(row['messages_type'])])]
-  return separated(
-    types.map((type) => html`<code>${type}</code>`),
-    html`<br>`,
-  )
+  const codes = types.map((type) => html`<code>${type}</code>`)
+  return separated(html`<br>`, codes)
 }

@@ -114,15 +114,14 @@ function typeText(schema: JsonObject): Markup {
   if (name !== undefined) return schemaLink(name)
   const { const: constant, enum: values, anyOf: variants, items, type, discriminator } = schema
   if (constant !== undefined) return literal(constant)
-  if (isArray(values)) return html`${separated(values.map(literal), OR)}`
-  if (isArray(variants)) return html`${separated(distinct(objectsOf(variants).map(typeText)), OR)}`
+  if (isArray(values)) return html`${separated(OR, values.map(literal))}`
+  if (isArray(variants)) return html`${separated(OR, distinct(objectsOf(variants).map(typeText)))}`
   if (type === 'array') return html`array${isObject(items) && itemText(items)}`
   if (isObject(discriminator)) return html`object`
-  if (isArray(type))
-    return html`${separated(
-      type.map((each) => html`${String(each)}`),
-      OR,
-    )}`
+  if (isArray(type)) {
+    const names = type.map((each) => html`${String(each)}`)
+    return html`${separated(OR, names)}`
+  }
   return typeof type === 'string' ? html`${type}` : html`any value`
 }
 
