@@ -33,8 +33,9 @@ export function readPriceList(text: string): PriceList {
   const value = dataOf(text.replace(/^\uFEFF/, ''))
   if (!isObject(value)) throw unknownForm()
   if (isArray(value['models'])) return fromModels(value['models'])
-  if (isArray(value['data'])) return fromOpenRouter(value['data'])
-  return fromLitellm(value)
+  const found = isArray(value['data']) ? fromOpenRouter(value['data']) : fromLitellm(value)
+  if (found.size === 0) throw unknownForm()
+  return found
 }
 
 function unknownForm(): PriceListProblem {
@@ -115,7 +116,6 @@ function fromOpenRouter(rows: readonly JsonValue[]): PriceList {
     }))
     addIfValid(found, id, { ...base, ...(above.length === 0 ? {} : { above }) })
   }
-  if (found.size === 0) throw unknownForm()
   return found
 }
 
@@ -150,7 +150,6 @@ function fromLitellm(list: JsonObject): PriceList {
     else if (tokens !== undefined && isEmbedding) addIfValid(found, name, { input: tokens.price['input'] ?? 0 })
     else if (tokens !== undefined) addIfValid(found, name, tokens.price, tokens.partial)
   }
-  if (found.size === 0) throw unknownForm()
   return found
 }
 
