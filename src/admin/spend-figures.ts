@@ -1,4 +1,4 @@
-/** What the admin port reads of spend in the ledger, which a gateway elsewhere may share: for metrics and the status. */
+/** What the admin port reads of spend: from the ledger, which a gateway elsewhere may share. */
 
 import { openAccountUsageReader, openUsageLog } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'

@@ -22,7 +22,7 @@ export interface ChartSetup {
 }
 
 /** Unix seconds, and for each line a value for each of them. */
-export type Points = readonly [times: readonly number[], ...lines: (readonly (number | null)[])[]]
+type Points = readonly [times: readonly number[], ...lines: (readonly (number | null)[])[]]
 
 export class HourChart {
   readonly node = element('div', { class: 'chart', role: 'img' })

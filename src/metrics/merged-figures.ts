@@ -2,8 +2,8 @@
  * The figures of all workers, added up in the supervisor. They survive the death and replacement of workers; what a
  * killed worker had not posted, at most a second's worth, is lost.
  *
- * `GET /metrics` renders all series; the admin API and the console read the same figures as numbers. Workers post once a
- * second, so figures are up to a second old.
+ * `GET /metrics` renders all series; the admin API and the console read the same figures as numbers. Workers post once
+ * a second, so figures are up to a second old.
  */
 
 import { targetKey } from '../core/model-config.ts'

@@ -3,7 +3,7 @@
 import { html, type Markup } from './markup.ts'
 
 /** `text`: without classes. */
-export type CodeLanguage = 'Shell' | 'Python' | 'TypeScript' | 'json' | 'text'
+type CodeLanguage = 'Shell' | 'Python' | 'TypeScript' | 'json' | 'text'
 
 const STRING = /"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/
 /** Not a part of an address or a path. */
