@@ -111,7 +111,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
       asked: this.tier,
       toolCalls: callsByPrice(meter.toolCalls, this.own?.tools ?? NO_OWN_TOOLS, candidate.model.price),
       // A provider that was stopped has not reported its usage.
-      counted: isComplete && !this.hasStopped ? meter.count(true) : this.countCut(),
+      counted: isComplete && pump?.hasStopped !== true ? meter.count(true) : this.countCut(),
     }
   }
 
@@ -120,10 +120,6 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     work.noteUsage(candidate, meter, pump !== undefined)
     if (this.asksUsage && pump !== undefined && meter.reportsOutput)
       this.adapter.reportedUsage?.(targetOf(candidate.target, this.endpoint))
-  }
-
-  private get hasStopped(): boolean {
-    return this.pump?.hasStopped === true
   }
 
   private countCut(): Counted {
@@ -171,10 +167,6 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     this.began(pump)
   }
 
-  failed(error: unknown): void {
-    this.fail(error)
-  }
-
   private keeper(): ThoughtKeeper | undefined {
     return this.issuer && this.work.keeper(this.candidate, this.issuer)
   }
@@ -183,7 +175,9 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   text(text: string): void {
     this.work.log.markAnswered()
     try {
-      const body = parseJson(text, this.connection.status, this.valuesMax, JSON.parse)
+      const { logprobs } = this.work.exchange.request.sampling
+      const valuesMax = logprobs === true ? LOGPROB_VALUES_MAX : undefined
+      const body = parseJson(text, this.connection.status, valuesMax, JSON.parse)
       if (this.pump !== undefined) return this.pump.openWhole(this.provider.events(exactValue(text, body)), this)
       this.began(this.plainBody(body) ?? this.foldedBody(exactValue(text, body)))
     } catch (error) {
@@ -265,10 +259,6 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     throw new ProviderError('broken', `the provider answered with content type '${type.slice(0, 100)}'`, {
       status: connection.status,
     })
-  }
-
-  private get valuesMax(): number | undefined {
-    return this.work.exchange.request.sampling.logprobs === true ? LOGPROB_VALUES_MAX : undefined
   }
 
   private servedBy(): Served {

@@ -40,12 +40,12 @@ export interface StreamEnd {
   readonly bug?: unknown
 }
 
-/** Hears what becomes of a stream: `opened`, then `ended`; or `failed` alone. */
+/** Hears what becomes of a stream: `opened` or `fail`. */
 export interface PumpOpener {
   /** The headers may go out. */
   opened(): void
   /** The stream has ended before that, with the `ProviderError` of a candidate that failed, or a bug. */
-  failed(error: unknown): void
+  fail(error: unknown): void
 }
 
 /** Hears that nothing more will be written of a stream that was opened. */
@@ -366,7 +366,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     const bug = error === undefined ? thrown : undefined
     if (!this.isComplete && bug === undefined) this.decoder.breakOff()
     this.finishWith({ outcome: outcomeOf(this.interruption, error), error, bug })
-    if (!this.isOpen) this.opener?.failed(thrown)
+    if (!this.isOpen) this.opener?.fail(thrown)
   }
 
   private finishWith(end: StreamEnd): void {

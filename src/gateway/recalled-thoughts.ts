@@ -3,14 +3,13 @@
  * alone.
  */
 
-import { createHash } from 'node:crypto'
 import type { Conversation } from '../core/conversation.ts'
 import * as Kind from '../core/entry-kinds.ts'
 import { isArray, type JsonValue, numberOf, parseObject, stringOf } from '../core/json.ts'
 import { type Later, laterOf } from '../core/later.ts'
 import type { Issuer, TargetThoughts, ThoughtStore } from '../core/thoughts.ts'
 import { type PlacedThoughts, RestoredAnswers, type SentAnswer, type ThoughtRecord } from './restored-answers.ts'
-import { type KeptThoughts, textDigest } from './thought-keeper.ts'
+import { digestOf, type KeptThoughts, textDigest } from './thought-keeper.ts'
 
 /**
  * The least of the last answers that are looked up, because models make use of recent thoughts; at most twice as many
@@ -162,13 +161,12 @@ const RANDOM_ID = /[A-Za-z0-9]{16,}/
 
 function callKey(callId: string, standing: () => Standing): string {
   if (!RANDOM_ID.test(callId)) return `call:${textKey(standing(), callId)}`
-  return `call:${createHash('sha256').update(callId).digest('base64url')}`
+  return `call:${digestOf(callId)}`
 }
 
 function textKey({ anchor, around, ordinal }: Standing, text: string): string {
   const place = [anchor.toString(36), around === undefined ? '' : around.toString(36), ordinal]
-  const hash = createHash('sha256').update(JSON.stringify([...place, text]))
-  return `text:${hash.digest('base64url')}`
+  return `text:${digestOf(JSON.stringify([...place, text]))}`
 }
 
 /** The beginning of a conversation: all up to the end of the first message of the user. */

@@ -184,7 +184,7 @@ export class RequestRoom {
         for (const { room, demand } of full) room?.askFor(demand, isLow, turnsOf, newcomer)
       },
       gaveUp: () => {
-        const { lacking } = this
+        const lacking = this.lacking()
         end()
         owner.gaveUp(lacking)
       },
@@ -215,7 +215,7 @@ export class RequestRoom {
     return (isLong && rest.reason === 'rate_limited') || room?.comesTooLate(demand, untilMs) === true
   }
 
-  private get lacking(): readonly Lacking[] {
+  private lacking(): readonly Lacking[] {
     const lacking = this.full.filter((each) => !this.breaksDown(each))
     return lacking.map(({ candidate, room, demand }) => {
       const restMs = this.breaker.restOf(candidate.target)?.restMs ?? 0

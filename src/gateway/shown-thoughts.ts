@@ -3,12 +3,12 @@
  * that the caller has seen, so that it can send both back.
  */
 
-import { createHash } from 'node:crypto'
 import type { StreamEvent, ThoughtEnd } from '../core/event.ts'
 import { GatheredText } from '../core/gathered-text.ts'
 import { isArray, parseObject, stringOf } from '../core/json.ts'
 import { PART_SEAM, type Reasoning } from '../core/reasoning.ts'
 import type { Issuer, ThoughtSealer } from '../core/thoughts.ts'
+import { digestOf } from './thought-keeper.ts'
 
 /** What a seal holds: who issued it, and what that issuer wants back. */
 export interface OpenedThought {
@@ -33,7 +33,7 @@ export class ThoughtSeals {
   seal(issuer: Issuer | undefined, words: string, json: string, isOfText = false): string {
     const isEmpty = issuer === undefined || json === ''
     const what = isEmpty ? [] : [issuer.id, issuer.form + (isOfText ? OF_TEXT : ''), ...contentOf(json, words)]
-    const text = JSON.stringify([digestOf(words), ...what])
+    const text = JSON.stringify([markOf(words), ...what])
     return this.sealer.seal('reasoning', this.organization, text).toString('base64')
   }
 
@@ -41,7 +41,7 @@ export class ThoughtSeals {
   open(seal: string, words: string): OpenedThought | undefined {
     const text = this.sealer.open('reasoning', this.organization, Buffer.from(seal, 'base64'))
     const sealed: unknown = text === undefined ? undefined : JSON.parse(text)
-    if (!isArray(sealed) || sealed[0] !== digestOf(words)) return undefined
+    if (!isArray(sealed) || sealed[0] !== markOf(words)) return undefined
     const [, issuer, named, written, signature] = sealed.map(stringOf)
     const json = signature === undefined ? written : thinkingJson(words, signature)
     if (issuer === undefined || named === undefined || json === undefined) return undefined
@@ -50,8 +50,8 @@ export class ThoughtSeals {
   }
 }
 
-function digestOf(words: string): string {
-  return createHash('sha256').update(words).digest('base64url').slice(0, DIGEST_CHARS)
+function markOf(words: string): string {
+  return digestOf(words).slice(0, DIGEST_CHARS)
 }
 
 const DIGEST_CHARS = 22

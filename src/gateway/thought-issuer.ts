@@ -1,6 +1,5 @@
 /** Who issues the thoughts of a candidate. */
 
-import { createHash } from 'node:crypto'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { Endpoint } from '../core/endpoint.ts'
@@ -8,6 +7,7 @@ import { sentModel, type TargetRef } from '../core/model-config.ts'
 import type { Issuer, ThoughtForm } from '../core/thoughts.ts'
 import type { Target } from '../providers/provider.ts'
 import { type Gateway, type Upstream, upstreamOf } from './gateway.ts'
+import { digestOf } from './thought-keeper.ts'
 
 /** Each request needs its target more than once, and who issues its thoughts: both are made once. */
 const targets = new WeakMap<TargetRef, Target>()
@@ -55,7 +55,7 @@ const DIGEST_CHARS = 16
 /** A digest of what the provider knows the operator by: with another credential it cannot read its own thoughts. */
 function credentialOf({ apiKey, aws, project, identity }: Endpoint): string {
   const known = JSON.stringify([apiKey, aws?.region, aws?.keys?.accessKeyId, project, identity])
-  return createHash('sha256').update(known).digest('base64url').slice(0, DIGEST_CHARS)
+  return digestOf(known).slice(0, DIGEST_CHARS)
 }
 
 /** Different for thoughts of one issuer in the forms of two APIs. */

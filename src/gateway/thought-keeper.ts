@@ -173,7 +173,7 @@ export function textDigest(text: string): string {
   return digestOf(text.trim())
 }
 
-/** The same of a text whose white space counts. */
+/** SHA-256 in base64url; of a text whose white space counts. */
 export function digestOf(text: string): string {
   return createHash('sha256').update(text).digest('base64url')
 }

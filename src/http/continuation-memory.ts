@@ -3,7 +3,6 @@
  * when theirs is gone, so what is kept may be forgotten at any time: the oldest first.
  */
 
-import type { EarlierInput } from '../dialects/responses/earlier-input.ts'
 import type { KeptInput } from './continued-body.ts'
 
 /** A response that may be continued on its connection. */
@@ -22,11 +21,8 @@ export interface Continuable {
 const OVERHEAD_BYTES = 1024
 
 export function continuableBytes({ bytes, read }: KeptInput, output: string): number {
-  return bytes.size + entryBytesOf(read) + Buffer.byteLength(output) + OVERHEAD_BYTES
-}
-
-function entryBytesOf(read: EarlierInput | undefined): number {
-  return read === undefined ? 0 : read.state.order.entries.byteLength
+  const entryBytes = read?.state.order.entries.byteLength ?? 0
+  return bytes.size + entryBytes + Buffer.byteLength(output) + OVERHEAD_BYTES
 }
 
 interface Kept {

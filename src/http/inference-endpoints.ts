@@ -32,9 +32,9 @@ interface Reader extends Pick<Dialect, 'read' | 'unparsed'> {
 
 /** `POST /v1/chat/completions`, `/v1/responses` and `/v1/messages`: a conversation in the dialect of `reader`. */
 export function runChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: Reader): void | Promise<void> {
-  if (life.running.isHeavy) return runHeavyChat(life, key, bytes, reader)
   const body = readDocument(life, key, bytes, reader)
   life.identify(body.settings, endUserOf)
+  if (life.running.isHeavy) return runHeavyChat(life, key, body, reader)
   const exchange = reader.read(body, callerOf(life, key))
   return exchange instanceof Promise ? runLater(life, key, exchange) : runExchange(life, key, exchange)
 }
@@ -43,9 +43,7 @@ async function runLater(life: RequestLife, key: Key, exchange: Promise<Exchange>
   runExchange(life, key, await exchange)
 }
 
-async function runHeavyChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: Reader): Promise<void> {
-  const body = readDocument(life, key, bytes, reader)
-  life.identify(body.settings, endUserOf)
+async function runHeavyChat(life: RequestLife, key: Key, body: RequestBody, reader: Reader): Promise<void> {
   // Other documents are read meanwhile.
   body.document.keep()
   await turn()

@@ -178,14 +178,8 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
   /** Throws `CallerError` while no new request is served: `shutting_down` or `overloaded`. */
   admit(): void {
     const { draining, crowded } = this.state
-    if (draining) {
-      const message = 'The gateway is shutting down; try again.'
-      throw new CallerError('shutting_down', message, { retryAfterSeconds: 1, headers: CLOSE })
-    }
-    if (crowded) {
-      const message = 'The gateway has too many connections; try again.'
-      throw new CallerError('overloaded', message, { retryAfterSeconds: 1, headers: CLOSE })
-    }
+    if (draining) throw new CallerError('shutting_down', 'The gateway is shutting down; try again.', CLOSING)
+    if (crowded) throw new CallerError('overloaded', 'The gateway has too many connections; try again.', CLOSING)
   }
 
   /**
@@ -332,4 +326,4 @@ const STRAINED_SECONDS = 5
 /** A caller lets others go first where requests wait. */
 const PRIORITY_HEADER = 'X-Gateway-Priority'
 
-const CLOSE = { connection: 'close' } as const
+const CLOSING = { retryAfterSeconds: 1, headers: { connection: 'close' } } as const

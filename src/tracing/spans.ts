@@ -161,21 +161,15 @@ function clientSpan(
   }
 }
 
+/** By the dialect of a request. */
+const OPERATIONS: Readonly<Record<string, string>> = {
+  ...{ chat: 'chat', responses: 'chat', messages: 'chat' },
+  ...{ images: 'generate_content', embeddings: 'embeddings' },
+}
+
 /** Undefined for requests that ask no model. */
-function operationOf({ line, path }: EndedRequest): string | undefined {
-  switch (line.dialect) {
-    case 'chat':
-    case 'responses':
-      return 'chat'
-    case 'messages':
-      return path.endsWith('/count_tokens') ? 'count_tokens' : 'chat'
-    case 'images':
-      return 'generate_content'
-    case 'embeddings':
-      return 'embeddings'
-    default:
-      return undefined
-  }
+function operationOf({ line: { dialect = '' }, path }: EndedRequest): string | undefined {
+  return dialect === 'messages' && path.endsWith('/count_tokens') ? 'count_tokens' : OPERATIONS[dialect]
 }
 
 /** Backends group spans by their names, so that no name has a text that a caller made up. */

@@ -120,6 +120,7 @@ export class ResponseHead {
 
   /** A field of the head; only for `checkFields`. */
   note(bytes: Buffer, start: number, nameEnd: number, end: number): void {
+    const { from } = this
     switch (nameEnd - start) {
       case 10:
         if (isNamed(bytes, start, 'connection')) this.connection += `,${this.value(nameEnd, end)}`
@@ -139,7 +140,7 @@ export class ResponseHead {
       case 17:
         // Some parsers, llhttp among them, take `chunked` with a tab beside it for another coding.
         if (isNamed(bytes, start, 'transfer-encoding'))
-          this.transferEncoding = joined(this.transferEncoding, this.untrimmed(nameEnd, end))
+          this.transferEncoding = joined(this.transferEncoding, this.text.slice(nameEnd + 1 - from, end - from))
         else this.noteLimit(bytes, start, nameEnd, end)
         return
       default:
@@ -156,10 +157,6 @@ export class ResponseHead {
 
   private value(nameEnd: number, end: number): string {
     return trimmed(this.text, nameEnd + 1 - this.from, end - this.from)
-  }
-
-  private untrimmed(nameEnd: number, end: number): string {
-    return this.text.slice(nameEnd + 1 - this.from, end - this.from)
   }
 
   /** The one length; a server or a proxy that repeats it repeats the same (RFC 9112, 6.3). -1 if there is none. */

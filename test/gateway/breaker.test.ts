@@ -305,6 +305,17 @@ describe('other workers', () => {
     for (let i = 0; i < 3; i++) breaker.enter(A)?.failed(fault('failed'))
   }
 
+  /** Its first rest is over, and it has asked whether it may probe the target. */
+  const claiming = () => {
+    const clock = new Clock()
+    const answer = Promise.withResolvers<boolean>()
+    const breaker = new Breaker(clock.now, undefined, () => answer.promise)
+    failThrice(breaker)
+    const rest = breaker.restOf(A)
+    clock.ms += 1000
+    return { breaker, answer, rest, asking: breaker.enterByClaim(A) }
+  }
+
   test('receive a rest, its probe and its end', () => {
     const { clock, one, other } = pair()
     failThrice(one)
@@ -379,13 +390,7 @@ describe('other workers', () => {
   })
 
   test('a worker that learns during its claim that the target is well needs no grant', async () => {
-    const clock = new Clock()
-    const answer = Promise.withResolvers<boolean>()
-    const breaker = new Breaker(clock.now, undefined, () => answer.promise)
-    failThrice(breaker)
-    const rest = breaker.restOf(A)
-    clock.ms += 1000
-    const asking = breaker.enterByClaim(A)
+    const { breaker, answer, rest, asking } = claiming()
     expect(await breaker.enterByClaim(A)).toBeUndefined()
     if (rest !== undefined) breaker.receive({ ...rest, rests: 0, restMs: 0 })
     answer.resolve(false)
@@ -394,13 +399,7 @@ describe('other workers', () => {
   })
 
   test('one that learns during its claim of another rest does not call the target', async () => {
-    const clock = new Clock()
-    const answer = Promise.withResolvers<boolean>()
-    const breaker = new Breaker(clock.now, undefined, () => answer.promise)
-    failThrice(breaker)
-    const rest = breaker.restOf(A)
-    clock.ms += 1000
-    const asking = breaker.enterByClaim(A)
+    const { breaker, answer, rest, asking } = claiming()
     if (rest !== undefined) breaker.receive({ ...rest, rests: 2, restMs: 2000 })
     answer.resolve(true)
     expect(await asking).toBeUndefined()

@@ -95,7 +95,7 @@ export class Hearing implements PumpOpener {
     this.opening.resolve()
   }
 
-  failed(error: unknown): void {
+  fail(error: unknown): void {
     this.opening.reject(error)
   }
 }

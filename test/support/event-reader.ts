@@ -1,4 +1,4 @@
-/** Reads server-sent events of the admin API one by one. */
+/** Reads server-sent events: those of the admin API one by one, and the data of a whole answer. */
 
 export interface ReadEvent {
   readonly event: string
@@ -41,4 +41,12 @@ export class EventReader implements AsyncDisposable {
       this.text += this.decoder.decode(value, { stream: true })
     }
   }
+}
+
+/** The data of all events of an answer, parsed. */
+export function eventsOf(text: string) {
+  return text.split('\n\n').flatMap((event) => {
+    const data = /^data: (.*)$/m.exec(event)?.[1]
+    return data === undefined ? [] : [JSON.parse(data)]
+  })
 }

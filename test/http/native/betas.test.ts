@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/core/json.ts'
 import { PROGRAM } from '../../process/weir.ts'
 import { ask, requestBytes } from '../../support/caller.ts'
+import { eventsOf } from '../../support/event-reader.ts'
 import { KEY } from '../../support/gateway.ts'
 import { json, stream as streams } from '../../support/scenarios.ts'
 import { served } from '../../support/served.ts'
@@ -403,11 +404,7 @@ async function answered(model: string, stream: boolean, scenario: Scenario, key 
     gateway.port,
     requestBytes('/v1/messages', { key, body: { model, max_tokens: 9, messages: MESSAGES, stream } }),
   )
-  const events = answer.text.split('\n\n').flatMap((event) => {
-    const data = /^data: (.*)$/m.exec(event)?.[1]
-    return data === undefined || event.startsWith('event: ping') ? [] : [JSON.parse(data)]
-  })
-  return { answer, events }
+  return { answer, events: eventsOf(answer.text).filter(({ type }) => type !== 'ping') }
 }
 
 test('a beta that the provider refuses without naming it is found, and the log and the admin API show it', async () => {

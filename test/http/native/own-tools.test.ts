@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { ask, requestBytes } from '../../support/caller.ts'
+import { eventsOf } from '../../support/event-reader.ts'
 import { KEY } from '../../support/gateway.ts'
 import { json, stream as streams } from '../../support/scenarios.ts'
 import { lastingGateway, lastingUpstream } from '../../support/served.ts'
@@ -123,13 +124,6 @@ const EVENTS: readonly Record<string, unknown>[] = [
 ]
 const frames = (events: readonly Record<string, unknown>[]) =>
   events.map((event) => `event: ${event['type']}\ndata: ${JSON.stringify(event)}\n\n`)
-
-function eventsOf(answer: string) {
-  return answer.split('\n\n').flatMap((event) => {
-    const data = /^data: (.*)$/m.exec(event)?.[1]
-    return data === undefined ? [] : [JSON.parse(data)]
-  })
-}
 
 /** Without the ids that weir makes for messages and calls. */
 const unnamed = (items: readonly Record<string, unknown>[]) =>

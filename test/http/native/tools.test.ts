@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { ask, requestBytes } from '../../support/caller.ts'
+import { eventsOf } from '../../support/event-reader.ts'
 import { KEY } from '../../support/gateway.ts'
 import { json, stream as streams } from '../../support/scenarios.ts'
 import { served } from '../../support/served.ts'
@@ -52,13 +53,6 @@ async function sent(body: object, key = KEY) {
   const before = upstream.calls.length
   const answer = await ask(gateway.port, requestBytes('/v1/responses', { key, body }))
   return { answer, call: upstream.calls[before]?.json }
-}
-
-function eventsOf(text: string) {
-  return text.split('\n\n').flatMap((event) => {
-    const data = /^data: (.*)$/m.exec(event)?.[1]
-    return data === undefined ? [] : [JSON.parse(data)]
-  })
 }
 
 describe('a model that knows functions alone', () => {
