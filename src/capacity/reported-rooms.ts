@@ -79,11 +79,13 @@ export class ReportedRooms {
     }
     if (!isRefused || isShown) return isKnown
     // It does not report of which limit: if there is one for requests, that stands for both.
-    const unit = UNITS.find((each) => this.limitOf(target, each, reports) !== undefined)
-    const limit = unit && this.limitOf(target, unit, reports)
-    if (unit === undefined || limit === undefined) return isKnown
-    const { meter } = this.mark({ ...target, unit, limit, ms: REFUSED_MS }, true)
-    this.owner.report([{ meter, level: -Math.max(1, limit * PAUSE_SHARE), closedMs: 0, isRefusal: true }])
+    for (const unit of UNITS) {
+      const limit = reports.find((report) => report.unit === unit)?.limit ?? this.owner.limitOf(target, unit)
+      if (limit === undefined) continue
+      const { meter } = this.mark({ ...target, unit, limit, ms: REFUSED_MS }, true)
+      this.owner.report([{ meter, level: -Math.max(1, limit * PAUSE_SHARE), closedMs: 0, isRefusal: true }])
+      break
+    }
     return isKnown
   }
 
@@ -127,14 +129,6 @@ export class ReportedRooms {
     scarce.reportedMs = nowMs
     this.owner.report([{ meter: scarce.meter, level: Math.floor(level), closedMs, isRefusal: false }])
     return isGone
-  }
-
-  private limitOf(
-    target: TargetRef,
-    unit: ReportedLimit['unit'],
-    reports: readonly ReportedLimit[],
-  ): number | undefined {
-    return reports.find((report) => report.unit === unit)?.limit ?? this.owner.limitOf(target, unit)
   }
 
   /** `isOwn`: this process has found out, and publishes it for the others unless they know. */

@@ -96,15 +96,10 @@ export type Charge = Omit<Pick<AuditRow, ChargeField>, 'outcome'> & { readonly o
 /** The request of a row, and how the ledger learned of its end. */
 type Ending = Omit<AuditRow, ChargeField | 'overageMicroUsd'>
 
-export interface AuditColumn {
+export interface AuditColumn extends Required<Omit<Column, 'charge' | 'shown'>> {
   readonly field: Field
-  readonly type: keyof Values
-  readonly name: string
-  readonly number: number
-  readonly sql: string
-  readonly redis: string
   readonly isCharge: boolean
-  readonly shown: readonly [place: number, heading: string] | undefined
+  readonly shown: Column['shown'] | undefined
 }
 
 /** In the order of JSON and CSV. */

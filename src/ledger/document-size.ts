@@ -23,7 +23,6 @@ export function documentTokens(conversation: Conversation, entry: number): numbe
   const bytes = Buffer.from(conversation.textAt(entry), 'base64')
   if (isTextType(name)) {
     const tokens = new TextTokens(bytes.length)
-    tokens.begin()
     tokens.add(bytes.toString())
     return Math.ceil(tokens.tokens)
   }

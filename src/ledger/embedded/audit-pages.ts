@@ -55,11 +55,6 @@ export function lastCommit(database: Database): number {
   return query.get()?.last ?? 0
 }
 
-/** The position before all commits that have rows with this end time or a later one. */
-export function before(sinceMs: number): Commit {
-  return { endedMs: sinceMs, number: -1 }
-}
-
 /** Ids of requests that were lost and then settled or cancelled: only their second row counts. */
 export function readCorrected(database: Database, sinceMs: number): ReadonlySet<string> {
   const query = database.query<{ id: string }, [number]>(

@@ -96,11 +96,8 @@ export function firstRefusal(state: AccountState, demand: UnitAmounts, now: numb
 
 function checkRates(scope: ScopeState, amounts: readonly number[], demand: UnitAmounts, now: number): void {
   for (let i = 0; i < rateLimits.length; i++) {
-    const limit = rateLimits[i]
-    const bucket = scope.rates[i]
-    if (limit === undefined || bucket === undefined) continue
-    const { name, unit } = limit
-    const perMinute = rateAmount(amounts, i)
+    const { name, unit } = at(rateLimits, i)
+    const [bucket, perMinute] = [at(scope.rates, i), rateAmount(amounts, i)]
     const wait = waitMs(levelAt(bucket, perMinute, now), perMinute, demand[unit])
     if (wait === 0) continue
     // Unused tokens are returned when a request ends; the request itself stays counted.
@@ -110,11 +107,10 @@ function checkRates(scope: ScopeState, amounts: readonly number[], demand: UnitA
 
 function checkConcurrency(scope: ScopeState, amounts: readonly number[]): void {
   for (let i = 0; i < concurrencyLimits.length; i++) {
-    const limit = concurrencyLimits[i]
     const most = concurrencyAmount(amounts, i)
-    if (limit === undefined || most === NO_LIMIT || scope.live + 1 <= most) continue
+    if (most === NO_LIMIT || scope.live + 1 <= most) continue
     const isNever = most < 1
-    obstacles.add(limit.name, isNever ? Number.POSITIVE_INFINITY : CONCURRENT_WAIT_MS, !isNever)
+    obstacles.add(at(concurrencyLimits, i).name, isNever ? Number.POSITIVE_INFINITY : CONCURRENT_WAIT_MS, !isNever)
   }
 }
 
@@ -126,8 +122,7 @@ function checkBudgets(
   windows: readonly number[],
 ): void {
   for (let i = 0; i < scope.budgets.length; i++) {
-    const limit = budgetLimits[i]
-    if (limit === undefined) continue
+    const limit = at(budgetLimits, i)
     const most = budgetAmount(amounts, i)
     const wanted = demand[limit.unit]
     const { spent, held } = standingOf(scope, i, windows, now)
@@ -168,10 +163,9 @@ function roomIn(
 ): number {
   let room = AMOUNT_MAX
   rateLimits.forEach((limit, i) => {
-    const bucket = scope.rates[i]
     const perMinute = rateAmount(amounts, i)
-    if (limit.unit !== unit || bucket === undefined || perMinute === NO_LIMIT) return
-    room = Math.min(room, remainingOf(levelAt(bucket, perMinute, now), perMinute))
+    if (limit.unit !== unit || perMinute === NO_LIMIT) return
+    room = Math.min(room, remainingOf(levelAt(at(scope.rates, i), perMinute, now), perMinute))
   })
   concurrencyLimits.forEach((limit, i) => {
     const most = concurrencyAmount(amounts, i)
@@ -188,7 +182,7 @@ function roomIn(
 /** What is spent and held of a budget; nothing in a window that the scope has not opened yet. */
 function standingOf(scope: ScopeState, budget: number, windows: readonly number[], now: number): BudgetState {
   const isNew = windowAhead(scope, budget, now, windows) > (scope.windows[budget] ?? 0)
-  return (isNew ? undefined : scope.budgets[budget]) ?? NOTHING_SPENT
+  return isNew ? NOTHING_SPENT : at(scope.budgets, budget)
 }
 
 const NOTHING_SPENT: BudgetState = { spent: 0, held: 0, refused: 0, refusedIn: 0 }
@@ -204,9 +198,8 @@ function tighterStatus({ scopes, limits }: LimitedScopes, rate: number, now: num
   let tightest: RateStatus | undefined
   for (let s = 0; s < scopes.length; s++) {
     const limit = rateAmount(at(limits, s), rate)
-    const bucket = at(scopes, s).rates[rate]
-    if (limit === NO_LIMIT || bucket === undefined) continue
-    const level = levelAt(bucket, limit, now)
+    if (limit === NO_LIMIT) continue
+    const level = levelAt(at(at(scopes, s).rates, rate), limit, now)
     if (tightest === undefined || remainingOf(level, limit) < tightest.remaining) tightest = statusOf(level, limit)
   }
   return tightest

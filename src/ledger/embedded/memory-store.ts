@@ -174,10 +174,8 @@ export class MemoryStore {
     const state = this.stateOf(account, now)
     const scopes = state.scopes.map(copyOf)
     advanceAll({ ...state, scopes }, now)
-    const [organization, key, ...counters] = scopes
-    if (organization === undefined || key === undefined) throw new Error('an account without scopes')
-    const usage = { organization: figuresOf(organization), key: figuresOf(key) }
-    return counters.length === 0 ? usage : { ...usage, budgets: counters.map(counterUsageOf) }
+    const usage = { organization: figuresOf(at(scopes, 0)), key: figuresOf(at(scopes, 1)) }
+    return scopes.length === 2 ? usage : { ...usage, budgets: scopes.slice(2).map(counterUsageOf) }
   }
 
   /** Of all organisations, keys and counters. */

@@ -21,7 +21,7 @@ import type { CrossingReader, SpendCrossing } from '../spend-crossing.ts'
 import { isAnyUsage } from '../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
 import { termsOf } from './account-state.ts'
-import { before, type Commit, lastCommit, type RowPage, readCorrected, readPage } from './audit-pages.ts'
+import { type Commit, lastCommit, type RowPage, readCorrected, readPage } from './audit-pages.ts'
 import { crossingOf } from './crossing-table.ts'
 import type { Group } from './journal-format.ts'
 import { idOfRow, readJournal, tailOf, usageOfRow } from './journal-tail.ts'
@@ -139,16 +139,14 @@ export class EmbeddedAuditLog extends SqliteReader implements AuditLog {
     { last, rows }: Trail,
     endMs = Number.POSITIVE_INFINITY,
   ): Generator<readonly AuditRow[]> {
-    for (let after: Commit | undefined = before(query.sinceMs); after !== undefined && after.endedMs < endMs; ) {
-      const page = this.pageAfter(query, after, last)
-      yield page.rows
-      after = page.last
+    let after: Commit | undefined = { endedMs: query.sinceMs, number: -1 }
+    while (after !== undefined && after.endedMs < endMs) {
+      const from: Commit = after
+      const page: RowPage | undefined = this.fromDatabase((database) => readPage(database, query, from, last))
+      yield page?.rows ?? []
+      after = page?.last
     }
     yield rows.filter((row) => isWanted(row, query))
-  }
-
-  private pageAfter(query: AuditQuery, after: Commit, last: number): RowPage {
-    return this.fromDatabase((database) => readPage(database, query, after, last)) ?? { rows: [], last: undefined }
   }
 }
 
