@@ -6,10 +6,18 @@ import { CommonRoom, type Taken } from '../../src/capacity/common-room.ts'
 import { type Meter, metersOf } from '../../src/capacity/meter.ts'
 import type { Turn } from '../../src/capacity/organization-turns.ts'
 import { RedisRoom } from '../../src/capacity/redis-room.ts'
+import type { CapacityLimits } from '../../src/core/capacity-limits.ts'
 import { property, type Random } from '../support/random.ts'
 import { RedisServer } from '../support/redis.ts'
 
 const granted = ({ granted: amounts }: Taken) => amounts
+
+/** The meter of one limit. */
+function meterOf(limits: CapacityLimits, provider = 'p'): Meter {
+  const [meter] = metersOf(limits, provider)
+  if (meter === undefined) throw new Error('no meter')
+  return meter
+}
 
 property(
   'in any 60 seconds a rate grants at most 7/6 of its limit to all who ask, and nearly all of it under demand',
@@ -18,8 +26,7 @@ property(
     let nowMs = 1_000_000
     const room = new CommonRoom(() => nowMs)
     const limit = random.between(1, 5000)
-    const [meter] = metersOf({ requestsPerMinute: limit }, 'p')
-    if (meter === undefined) throw new Error('no meter')
+    const meter = meterOf({ requestsPerMinute: limit })
     const taken: { readonly ms: number; readonly amount: number }[] = []
     const end = nowMs + 180_000
     while (nowMs < end) {
@@ -45,8 +52,7 @@ property(
 test('a process that is gone holds its places for 20 s, and one that renews them holds them longer', () => {
   let nowMs = 0
   const room = new CommonRoom(() => nowMs)
-  const [meter] = metersOf({ concurrentRequests: 2 }, 'p')
-  if (meter === undefined) throw new Error('no meter')
+  const meter = meterOf({ concurrentRequests: 2 })
   const one = { meter, need: 1, spare: 0 }
   expect([room.take([one], false, 'a'), room.take([one], false, 'b')].map(granted)).toEqual([[1], [1]])
   expect(room.take([one], false, 'c').waitMs).toBeGreaterThan(0)
@@ -59,8 +65,7 @@ test('a process that is gone holds its places for 20 s, and one that renews them
 test('while requests of the upper class wait, the lower class gets every tenth turn', () => {
   let nowMs = 0
   const room = new CommonRoom(() => nowMs)
-  const [meter] = metersOf({ requestsPerMinute: 60_000 }, 'p')
-  if (meter === undefined) throw new Error('no meter')
+  const meter = meterOf({ requestsPerMinute: 60_000 })
   const one = { meter, need: 1, spare: 0 }
   room.take([{ meter, need: 10_000, spare: 0 }], false, 'a')
   expect(room.take([one], false, 'a').waitMs).toBeGreaterThan(0)
@@ -83,8 +88,7 @@ const TURN = { organization: 'a', weight: 1, waitedMs: 0 }
 test('organisations go in turn by weight in whichever process they wait, and one in all its processes alike', () => {
   let nowMs = 0
   const room = new CommonRoom(() => nowMs)
-  const [meter] = metersOf({ requestsPerMinute: 600 }, 'p')
-  if (meter === undefined) throw new Error('no meter')
+  const meter = meterOf({ requestsPerMinute: 600 })
   const processes = [
     { holder: '1', turns: [{ ...TURN, weight: 3 }] },
     {
@@ -122,8 +126,7 @@ test('organisations go in turn by weight in whichever process they wait, and one
 test('who comes to wait in one process is next after one turn, whatever waits of another organisation', () => {
   let nowMs = 0
   const room = new CommonRoom(() => nowMs)
-  const [meter] = metersOf({ requestsPerMinute: 600 }, 'p')
-  if (meter === undefined) throw new Error('no meter')
+  const meter = meterOf({ requestsPerMinute: 600 })
   room.take([{ meter, need: 100, spare: 0 }], false, '0')
   const ask = (holder: string, ...names: string[]) => {
     const turns = names.map((organization) => ({ ...TURN, organization }))
@@ -143,8 +146,7 @@ test('who comes to wait in one process is next after one turn, whatever waits of
 test('a rate has no more than a provider reports, nothing until its reset, and less after a bare 429', () => {
   let nowMs = 0
   const room = new CommonRoom(() => nowMs)
-  const [meter] = metersOf({ requestsPerMinute: 6000 }, 'p')
-  if (meter === undefined) throw new Error('no meter')
+  const meter = meterOf({ requestsPerMinute: 6000 })
   const free = () => granted(room.take([{ meter, need: 0, spare: 6000 }], false, 'a'))[0]
   const reports = { meter, level: 7, closedMs: 0, isRefusal: false }
   room.report([reports])
@@ -192,8 +194,7 @@ describe('in Redis', () => {
         client.disconnect()
       },
     })
-    const [meter] = metersOf({ concurrentRequests: 1 }, 'kept')
-    if (meter === undefined) throw new Error('no meter')
+    const meter = meterOf({ concurrentRequests: 1 }, 'kept')
     const key = `weir:{capacity}:${meter.name}`
     const ask = { meter, need: 1, spare: 0 }
     expect(granted(await node.take([ask], false))).toEqual([1])
@@ -208,8 +209,7 @@ describe('in Redis', () => {
 
   test('after 429s as much comes back as in one process', async () => {
     let passedMs = 0
-    const [meter] = metersOf({ requestsPerMinute: 60_000 }, 'shares')
-    if (meter === undefined) throw new Error('no meter')
+    const meter = meterOf({ requestsPerMinute: 60_000 }, 'shares')
     const key = `weir:{capacity}:${meter.name}`
     const [room, node] = [
       new CommonRoom(() => Date.now() + passedMs),
