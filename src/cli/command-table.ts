@@ -14,9 +14,6 @@ import {
   USAGE_PARAMETERS,
 } from '../reports/parameters.ts'
 
-/** A command line without the `$`, and what it does. */
-type Example = readonly [run: string, about: string]
-
 export interface CommandEntry {
   /** One word, or two for a command of a group: `usage`, `keys create`. A group (`keys`) has an entry, too. */
   readonly name: string
@@ -30,22 +27,36 @@ export interface CommandEntry {
   readonly flags: readonly Parameter[]
   /** Paragraphs that follow the flags, not wrapped. */
   readonly notes?: readonly string[]
-  readonly examples: readonly [Example, Example, ...Example[]]
+  /** A command line without the `$`, and what it does. */
+  readonly examples: readonly (readonly [run: string, about: string])[]
   /** When the exit code is 1; absent if that never happens. 0 is success, 2 wrong usage. */
   readonly failure?: string
 }
 
 /** A row as it is written: paragraphs have an empty line between them, and other line ends do not matter. */
-interface Row extends Omit<CommandEntry, 'name' | 'about' | 'description' | 'notes'> {
+interface Row extends Pick<CommandEntry, 'argument' | 'failure'> {
   readonly description: string
+  /** `--config` is the last one unless it stands elsewhere or the list is empty; absent: it is the only one. */
+  readonly flags?: readonly Parameter[]
   readonly notes?: string
+  /** Command lines, each with a comment that says what it does. */
+  readonly examples: string
 }
 
-function command(name: string, about: string, { description, notes, ...rest }: Row): CommandEntry {
-  const paragraphs = (text: string) => text.split(/\n\s*\n/).map((part) => part.trim().replaceAll(/\s+/g, ' '))
+const CONFIG = parameter('config FILE', 'configuration file (default: ./weir.yaml, then /etc/weir/weir.yaml)')
+
+function command(name: string, about: string, { flags = [CONFIG], ...row }: Row): CommandEntry {
+  const oneLine = (text: string) => text.trim().replaceAll(/\s+/g, ' ')
+  const paragraphs = (text = '') => text.split(/\n\s*\n/).flatMap((part) => oneLine(part) || [])
   return {
-    ...{ name, about, ...rest, description: paragraphs(description) },
-    ...(notes === undefined ? {} : { notes: paragraphs(notes) }),
+    ...{ name, about, ...row },
+    flags: flags.length === 0 || flags.includes(CONFIG) ? flags : [...flags, CONFIG],
+    description: paragraphs(row.description),
+    notes: paragraphs(row.notes),
+    examples: Array.from(row.examples.matchAll(/(.+?)\s+#(.+)/g), ([, run = '', what = '']) => [
+      run.trim(),
+      what.trim(),
+    ]),
   }
 }
 
@@ -54,14 +65,21 @@ function removable(form: string, about: string): Parameter {
   return parameter(form, about, { mayBeEmpty: true })
 }
 
+/** The flags of a new thing, of which nothing can be removed yet. */
+function initial(flags: readonly Parameter[]): readonly Parameter[] {
+  return flags.map((flag) => ({ ...flag, mayBeEmpty: false }))
+}
+
 const json = (about: string) => parameter('json', about)
 
-const CONFIG = parameter('config FILE', 'configuration file (default: ./weir.yaml, then /etc/weir/weir.yaml)')
 const WIDE = parameter('wide', 'show all columns, also those that do not fit the terminal')
 /** When most commands that only read exit with 1. */
 const UNREADABLE = 'the configuration or the ledger cannot be read'
 
-const KEY_ID = parameter('id ID', 'id of the key (not the key itself)', { isRequired: true })
+/** A flag that must be given. */
+const required = (form: string, about: string) => parameter(form, about, { isRequired: true })
+
+const KEY_ID = required('id ID', 'id of the key (not the key itself)')
 
 /** The limits of a key or an organisation. */
 const LIMIT_FLAGS = [
@@ -94,7 +112,7 @@ const KEY_FLAGS = [
   ),
 ]
 
-const ORGANIZATION_ID = parameter('id ID', 'id of the organisation', { isRequired: true })
+const ORGANIZATION_ID = required('id ID', 'id of the organisation')
 const ORGANIZATION_FLAGS = [
   removable('models GLOB,…', 'models that the organisation may use, with * and ? (default: all of them)'),
   ...LIMIT_FLAGS,
@@ -104,10 +122,10 @@ const JSON_ROW = json('print {"id", "source", "models", "limits", "weight", "cre
 
 /** Which counter a raise or a reset is about, and why. */
 const COUNTER_FLAGS = [
-  parameter('org ID', 'the organisation', { isRequired: true }),
-  parameter('name NAME', 'the budget', { isRequired: true }),
+  required('org ID', 'the organisation'),
+  required('name NAME', 'the budget'),
   parameter('value VALUE', 'the value whose counter is meant (default: all of the budget)'),
-  parameter('reason TEXT', 'why, for the admin audit', { isRequired: true }),
+  required('reason TEXT', 'why, for the admin audit'),
 ]
 
 /** In the order of the help. An entry of a group follows its group. */
@@ -123,10 +141,9 @@ export const COMMANDS: readonly CommandEntry[] = [
       Signals: SIGTERM and SIGINT shut down after running requests have finished, within drain_seconds; a second signal
       cuts them. SIGHUP checks the configuration and applies it. SIGUSR2 replaces the workers by workers started from
       the program file as it now is. SIGQUIT and SIGUSR1 are ignored.`,
-    examples: [
-      ['weir serve', 'with ./weir.yaml or /etc/weir/weir.yaml'],
-      ['weir serve --config /etc/weir/weir.yaml --port 8081', 'on another port'],
-    ],
+    examples: `
+      weir serve  # with ./weir.yaml or /etc/weir/weir.yaml
+      weir serve --config /etc/weir/weir.yaml --port 8081  # on another port`,
     failure: 'the gateway cannot start',
   }),
   command('check', 'checks the configuration', {
@@ -145,11 +162,10 @@ export const COMMANDS: readonly CommandEntry[] = [
           'money. Also warn of prices that are far from those that a provider publishes',
       ),
     ],
-    examples: [
-      ['weir check', 'checks the file that weir serve would read'],
-      ['weir check --strict --providers', 'before a new file goes live'],
-      ['weir check --config new.yaml && mv new.yaml weir.yaml', 'replaces the file only if it is valid'],
-    ],
+    examples: `
+      weir check  # checks the file that weir serve would read
+      weir check --strict --providers  # before a new file goes live
+      weir check --config new.yaml && mv new.yaml weir.yaml  # replaces the file only if it is valid`,
     failure: 'the configuration is not valid, or a target fails',
   }),
   command('reload', 'makes the running gateway read its configuration again', {
@@ -157,22 +173,18 @@ export const COMMANDS: readonly CommandEntry[] = [
       Asks the gateway that runs with this data_dir to check its configuration and to apply it. Prints what changed,
       one line each: + model gpt-5, ~ price of claude-sonnet, - key ci. If the configuration has problems, prints all
       of them, and the one before stays in force. References to the environment are those of the gateway.`,
-    flags: [CONFIG],
-    examples: [
-      ['weir reload', 'as kill -HUP does, with an answer'],
-      ['weir check && weir reload', 'shows warnings first'],
-    ],
+    examples: `
+      weir reload  # as kill -HUP does, with an answer
+      weir check && weir reload  # shows warnings first`,
     failure: 'the configuration was rejected, or no gateway runs with this data_dir',
   }),
   command('health', 'exits 0 if the running gateway is ready', {
     description: `
       Asks the gateway that runs with this data_dir whether every worker accepts requests and the ledger answers, as
       GET /readyz does. For containers without curl.`,
-    flags: [CONFIG],
-    examples: [
-      ['weir health', 'prints ready, or why not'],
-      ['weir health --config /etc/weir/weir.yaml', 'as a health check of a container'],
-    ],
+    examples: `
+      weir health  # prints ready, or why not
+      weir health --config /etc/weir/weir.yaml  # as a health check of a container`,
     failure: 'the gateway is not ready (the reason is on standard error)',
   }),
   command('top', 'shows live figures in the terminal', {
@@ -181,63 +193,48 @@ export const COMMANDS: readonly CommandEntry[] = [
       needs attention, the targets, the fullest budgets and the last requests. Rates are those of the last 10 seconds,
       shares and percentiles of the last minute. Asks the gateway that runs with this data_dir, and needs no token. q
       or Ctrl-C ends it. In a pipe it prints one frame.`,
-    flags: [parameter('once', 'print one frame and end'), CONFIG],
-    examples: [
-      ['weir top', 'live, until q'],
-      ['weir top --once', 'one look, for a ticket'],
-    ],
+    flags: [parameter('once', 'print one frame and end')],
+    examples: `
+      weir top  # live, until q
+      weir top --once  # one look, for a ticket`,
     failure: 'no gateway runs with this data_dir, or this user may not ask it',
   }),
   command('alerts', 'tries the hooks that alerts are posted to', {
     description: 'Tries the hooks of alerts.',
-    flags: [CONFIG],
-    examples: [
-      ['weir alerts test', 'posts one alert'],
-      ['weir alerts test --help', 'its flags'],
-    ],
+    examples: `
+      weir alerts test  # posts one alert
+      weir alerts test --help  # its flags`,
   }),
   command('alerts test', 'posts one alert of the type test to each hook', {
     description: `
       Asks the gateway that runs with this data_dir to post one alert of the type test to each hook that it uses, and
       prints delivered, or why a hook did not take it. If no gateway runs, posts it itself. It is posted once, and not
       tried again.`,
-    flags: [CONFIG],
-    examples: [
-      ['weir alerts test', 'prints delivered, or the reason'],
-      ['weir reload && weir alerts test', 'after a change of the hooks'],
-    ],
+    examples: `
+      weir alerts test  # prints delivered, or the reason
+      weir reload && weir alerts test  # after a change of the hooks`,
     failure: 'the alert was not delivered, or the configuration has no alerts',
   }),
   command('keys', 'creates, changes, lists and revokes API keys', {
     description: `
       Manages API keys beside those of the configuration. They are stored with the ledger; running gateways know a
       change within a second.`,
-    flags: [CONFIG],
-    examples: [
-      ['weir keys create --org acme --id ci', 'prints a new key once'],
-      ['weir keys list', 'all keys and their states'],
-    ],
+    examples: `
+      weir keys create --org acme --id ci  # prints a new key once
+      weir keys list  # all keys and their states`,
   }),
   command('keys create', 'creates a key and prints it once', {
     description: `
       Creates a key and prints it on standard output. The key cannot be shown again: only its hash is stored. Running
       gateways accept it from that moment on. Its limits apply in addition to those of its organisation.`,
     flags: [
-      parameter('org ID', 'organisation of the key, of the configuration or made by weir organizations create', {
-        isRequired: true,
-      }),
-      parameter(
-        'id ID',
-        'name of the key in logs and reports; unique, also among keys that ended in the last 30 days',
-        { isRequired: true },
-      ),
-      ...KEY_FLAGS.map((flag) => ({ ...flag, mayBeEmpty: false })),
-      CONFIG,
+      required('org ID', 'organisation of the key, of the configuration or made by weir organizations create'),
+      required('id ID', 'name of the key in logs and reports; unique, also among keys that ended in the last 30 days'),
+      ...initial(KEY_FLAGS),
     ],
-    examples: [
-      ['weir keys create --org acme --id ci --expires 90d', 'a key for 90 days'],
-      ["weir keys create --org acme --id bot --models 'gpt-5-*' --spend-day 5", 'a key with a budget'],
-    ],
+    examples: `
+      weir keys create --org acme --id ci --expires 90d  # a key for 90 days
+      weir keys create --org acme --id bot --models 'gpt-5-*' --spend-day 5  # a key with a budget`,
     failure: UNREADABLE,
   }),
   command('keys update', 'changes limits, models, tags or expiry of a key', {
@@ -245,11 +242,10 @@ export const COMMANDS: readonly CommandEntry[] = [
       Changes a key that weir keys create made. What no flag names stays as it is, and an empty value removes:
       --spend-day '' removes the limit of a day, --tags team= removes one tag. Every worker and gateway applies the
       change within a second; requests that run keep the limits they began with, and what they hold and spend counts.`,
-    flags: [KEY_ID, ...KEY_FLAGS, CONFIG],
-    examples: [
-      ['weir keys update --id ci --spend-day 10 --requests-per-minute 60', 'sets two limits'],
-      ["weir keys update --id ci --spend-day '' --expires ''", 'removes the limit and the expiry'],
-    ],
+    flags: [KEY_ID, ...KEY_FLAGS],
+    examples: `
+      weir keys update --id ci --spend-day 10 --requests-per-minute 60  # sets two limits
+      weir keys update --id ci --spend-day '' --expires ''  # removes the limit and the expiry`,
     failure:
       'there is no such key, the change is not possible, the ledger cannot be read, or Redis may lose ' + 'the change',
   }),
@@ -264,12 +260,10 @@ export const COMMANDS: readonly CommandEntry[] = [
         'grace DURATION',
         'how long the old secret is accepted, too: 90s, 10m, 24h or 7d (default: not at all)',
       ),
-      CONFIG,
     ],
-    examples: [
-      ['weir keys rotate --id ci --grace 24h', 'both secrets work for a day'],
-      ['weir keys rotate --id ci', 'after a leak: the old secret is rejected at once'],
-    ],
+    examples: `
+      weir keys rotate --id ci --grace 24h  # both secrets work for a day
+      weir keys rotate --id ci  # after a leak: the old secret is rejected at once`,
     failure: 'there is no such key, it is revoked, the ledger cannot be read, or Redis may lose the change',
   }),
   command('keys list', 'lists the keys, their limits and states', {
@@ -286,12 +280,10 @@ export const COMMANDS: readonly CommandEntry[] = [
           '"spend_today_micro_usd", "state"}]}; source is store or configuration; a missing value is null',
       ),
       WIDE,
-      CONFIG,
     ],
-    examples: [
-      ['weir keys list --org acme', 'the keys of one organisation'],
-      ['weir keys list --json | jq \'.keys[] | select(.state == "expired").id\'', 'for a script'],
-    ],
+    examples: `
+      weir keys list --org acme  # the keys of one organisation
+      weir keys list --json | jq '.keys[] | select(.state == "expired").id'  # for a script`,
     failure: UNREADABLE,
   }),
   command('keys revoke', 'makes every gateway reject a key', {
@@ -299,32 +291,28 @@ export const COMMANDS: readonly CommandEntry[] = [
       Revokes a key. Every worker and gateway rejects it within a second. The id of a key that weir keys create made
       cannot be used again for 30 days. A key of the configuration stays revoked until that drops it or sets disabled:
       true.`,
-    flags: [KEY_ID, CONFIG],
-    examples: [
-      ['weir keys revoke --id ci', 'at once, on all nodes'],
-      ['weir keys revoke --id ci --config /etc/weir/weir.yaml', 'with the file of the system'],
-    ],
+    flags: [KEY_ID],
+    examples: `
+      weir keys revoke --id ci  # at once, on all nodes
+      weir keys revoke --id ci --config /etc/weir/weir.yaml  # with the file of the system`,
     failure: 'there is no such key, the ledger cannot be read, or Redis may lose the change',
   }),
   command('organizations', 'creates, changes, lists and disables organisations', {
     description: `
       Manages organisations beside those of the configuration. They are stored with the ledger, as keys are; running
       gateways know a change within a second. Their keys are made by weir keys create.`,
-    flags: [CONFIG],
-    examples: [
-      ['weir organizations create --id acme --spend-month 500', 'an organisation with a budget'],
-      ['weir organizations list', 'all organisations and their states'],
-    ],
+    examples: `
+      weir organizations create --id acme --spend-month 500  # an organisation with a budget
+      weir organizations list  # all organisations and their states`,
   }),
   command('organizations create', 'creates an organisation', {
     description: `
       Creates an organisation without keys; weir keys create --org makes keys for it at once. Its limits hold for all
       of its keys together.`,
-    flags: [ORGANIZATION_ID, ...ORGANIZATION_FLAGS.map((flag) => ({ ...flag, mayBeEmpty: false })), JSON_ROW, CONFIG],
-    examples: [
-      ['weir organizations create --id acme --spend-month 500', 'with a budget'],
-      ["weir organizations create --id trial --models 'gpt-5-*' --requests-per-minute 60", 'with less'],
-    ],
+    flags: [ORGANIZATION_ID, ...initial(ORGANIZATION_FLAGS), JSON_ROW],
+    examples: `
+      weir organizations create --id acme --spend-month 500  # with a budget
+      weir organizations create --id trial --models 'gpt-5-*' --requests-per-minute 60  # with less`,
     failure:
       'the id is used, also by the configuration, a spend limit lacks a price, or the ledger cannot be ' + 'read',
   }),
@@ -337,12 +325,10 @@ export const COMMANDS: readonly CommandEntry[] = [
       ...ORGANIZATION_FLAGS,
       parameter('enable', 'accept its keys again, after weir organizations disable'),
       JSON_ROW,
-      CONFIG,
     ],
-    examples: [
-      ['weir organizations update --id acme --spend-month 800', 'a larger budget'],
-      ['weir organizations update --id acme --enable', 'after weir organizations disable'],
-    ],
+    examples: `
+      weir organizations update --id acme --spend-month 800  # a larger budget
+      weir organizations update --id acme --enable  # after weir organizations disable`,
     failure: 'there is no such organisation, it is in the configuration, or the ledger cannot be read',
   }),
   command('organizations list', 'lists the organisations, their limits and states', {
@@ -355,23 +341,20 @@ export const COMMANDS: readonly CommandEntry[] = [
           'is store or configuration; a missing value is null',
       ),
       WIDE,
-      CONFIG,
     ],
-    examples: [
-      ['weir organizations list', 'as a table'],
-      ["weir organizations list --json | jq -r '.organizations[].id'", 'for a script'],
-    ],
+    examples: `
+      weir organizations list  # as a table
+      weir organizations list --json | jq -r '.organizations[].id'  # for a script`,
     failure: UNREADABLE,
   }),
   command('organizations disable', 'makes every gateway reject the keys of an organisation', {
     description: `
       Disables an organisation: every worker and gateway rejects its keys within a second, as disabled ones, and cuts
       their running streams within 10 s. Its usage and budgets are kept. weir organizations update --enable undoes it.`,
-    flags: [ORGANIZATION_ID, JSON_ROW, CONFIG],
-    examples: [
-      ['weir organizations disable --id acme', 'at once, on all nodes'],
-      ['weir organizations update --id acme --enable', 'the way back'],
-    ],
+    flags: [ORGANIZATION_ID, JSON_ROW],
+    examples: `
+      weir organizations disable --id acme  # at once, on all nodes
+      weir organizations update --id acme --enable  # the way back`,
     failure: 'there is no such organisation, it is in the configuration, or the ledger cannot be read',
   }),
   command('budgets', 'lists the counters of budgets, raises and resets them', {
@@ -387,12 +370,10 @@ export const COMMANDS: readonly CommandEntry[] = [
           '"renews_at", "raise"}]}; money is in micro-dollars',
       ),
       WIDE,
-      CONFIG,
     ],
-    examples: [
-      ['weir budgets --org acme --name person --value ann', 'what is left for a person'],
-      ["weir budgets --json | jq '.budgets[] | select(.refusing)'", 'for a script'],
-    ],
+    examples: `
+      weir budgets --org acme --name person --value ann  # what is left for a person
+      weir budgets --json | jq '.budgets[] | select(.refusing)'  # for a script`,
     failure: UNREADABLE,
   }),
   command('budgets raise', 'gives a budget other limits until a time', {
@@ -404,39 +385,30 @@ export const COMMANDS: readonly CommandEntry[] = [
       ...LIMIT_FLAGS,
       removable('spend-hour USD', 'the most in an hour'),
       removable('spend-week USD', 'the most in a week'),
-      parameter('until TIME', 'when it ends: after 12h or 90m, or at a date or an RFC 3339 time', { isRequired: true }),
+      required('until TIME', 'when it ends: after 12h or 90m, or at a date or an RFC 3339 time'),
       json('print {"id", "organization", "name", "value", "limits", "until", "reason", "actor"}'),
-      CONFIG,
     ],
-    examples: [
-      [
-        'weir budgets raise --org acme --name person --value ann --spend-day 60 --until 12h --reason release',
-        'a larger day for a person',
-      ],
-      [
-        'weir budgets raise --org acme --name pool --spend-month 900 --until 2027-02-01 --reason fair',
-        'a larger month',
-      ],
-    ],
+    examples: `
+      weir budgets raise --org acme --name person --value ann --spend-day 60 --until 12h --reason release
+        # a larger day for a person
+      weir budgets raise --org acme --name pool --spend-month 900 --until 2027-02-01 --reason fair  # a larger month`,
     failure: 'there is no such budget, or the ledger cannot be read',
   }),
   command('budgets end', 'ends a raise', {
     description: 'Ends a raise before its time. The id is that which weir budgets raise printed.',
-    flags: [parameter('id ID', 'id of the raise', { isRequired: true }), CONFIG],
-    examples: [
-      ['weir budgets end --id 8f5c…', 'on every gateway within a second'],
-      ["weir budgets --json | jq -r '.budgets[].raise.id'", 'the ids of raises that hold'],
-    ],
+    flags: [required('id ID', 'id of the raise')],
+    examples: `
+      weir budgets end --id 8f5c…  # on every gateway within a second
+      weir budgets --json | jq -r '.budgets[].raise.id'  # the ids of raises that hold`,
     failure: 'there is no such raise, or the ledger cannot be read',
   }),
   command('budgets reset', 'lets a counter begin anew', {
     description: `
       Lets a counter begin anew: what it has spent in its present windows counts no more. Usage and the audit keep it.`,
-    flags: [...COUNTER_FLAGS, CONFIG],
-    examples: [
-      ['weir budgets reset --org acme --name person --value ann --reason "a loop of an agent"', 'after a mistake'],
-      ['weir budgets reset --org acme --name pool --reason test', 'a budget with one counter'],
-    ],
+    flags: [...COUNTER_FLAGS],
+    examples: `
+      weir budgets reset --org acme --name person --value ann --reason "a loop of an agent"  # after a mistake
+      weir budgets reset --org acme --name pool --reason test  # a budget with one counter`,
     failure: 'there is no such budget, or the ledger cannot be read',
   }),
   command('usage', 'shows requests, tokens and spend', {
@@ -450,14 +422,12 @@ export const COMMANDS: readonly CommandEntry[] = [
       json('print JSON; cost is in micro-dollars'),
       parameter('csv', 'print CSV with the columns of the JSON, without the total'),
       WIDE,
-      CONFIG,
     ],
-    examples: [
-      ['weir usage', 'this month, by model'],
-      ['weir usage --by org,model', 'each model of each organisation'],
-      ['weir usage --by provider,hour --since 2026-11-22', 'each hour of a day, by provider'],
-      ['weir usage --org acme --since 2026-11-01 --by day --csv', 'for a spreadsheet'],
-    ],
+    examples: `
+      weir usage  # this month, by model
+      weir usage --by org,model  # each model of each organisation
+      weir usage --by provider,hour --since 2026-11-22  # each hour of a day, by provider
+      weir usage --org acme --since 2026-11-01 --by day --csv  # for a spreadsheet`,
     failure: UNREADABLE,
   }),
   command('audit', 'shows the audit trail, one line per request', {
@@ -478,7 +448,6 @@ export const COMMANDS: readonly CommandEntry[] = [
       json('print one JSON object per line; cost is in micro-dollars, a missing value is null'),
       parameter('csv', 'print CSV with the columns of the JSON'),
       WIDE,
-      CONFIG,
     ],
     notes: `
       The column ended shows how the ledger learned of the end: settled; late (settled after the lease had expired);
@@ -486,12 +455,11 @@ export const COMMANDS: readonly CommandEntry[] = [
       settled: the gateway died); cancelled (the request was never sent); withdrawn (the same, after it had been lost).
       Lines are kept for audit.keep_days (90 by default). Redis keeps at most the last 100,000 requests of an
       organisation, and 1 GiB for all organisations together.`,
-    examples: [
-      ['weir audit --key ci', 'what a key did today'],
-      ['weir audit --follow --outcome provider_cut', 'watches for streams that providers cut'],
-      ['weir audit --admin', 'who changed keys and configuration'],
-      ['weir audit --request req_01a200e36f85717699232da6a40dcb32 --json', 'one request'],
-    ],
+    examples: `
+      weir audit --key ci  # what a key did today
+      weir audit --follow --outcome provider_cut  # watches for streams that providers cut
+      weir audit --admin  # who changed keys and configuration
+      weir audit --request req_01a200e36f85717699232da6a40dcb32 --json  # one request`,
     failure: UNREADABLE,
   }),
   command('reconcile', "compares usage with a provider's bill", {
@@ -511,21 +479,17 @@ export const COMMANDS: readonly CommandEntry[] = [
       parameter('tolerance SHARE', 'the difference that is no difference, as 1% or 0.01 (default: 1%)'),
       WIDE,
       json('print JSON; "cost" is in dollars, and null is what the bills do not have'),
-      CONFIG,
     ],
-    examples: [
-      ['weir reconcile --from usage.json --from costs.json', "usage and costs of OpenAI's APIs"],
-      ['weir reconcile --from bill.csv --since 2026-11-01 --until 2026-12-01 --json', 'one month of a bill'],
-    ],
+    examples: `
+      weir reconcile --from usage.json --from costs.json  # usage and costs of OpenAI's APIs
+      weir reconcile --from bill.csv --since 2026-11-01 --until 2026-12-01 --json  # one month of a bill`,
     failure: 'something differs by more than the tolerance, or a file or the ledger cannot be read',
   }),
   command('prices', 'compares the prices of the configuration with a price list', {
     description: 'Compares the prices of the configuration with a price list, and writes those of the list into it.',
-    flags: [CONFIG],
-    examples: [
-      ['weir prices diff --from prices.json', 'prints what differs'],
-      ['weir prices diff --help', 'its flags'],
-    ],
+    examples: `
+      weir prices diff --from prices.json  # prints what differs
+      weir prices diff --help  # its flags`,
   }),
   command('prices diff', 'prints each price that a price list has otherwise', {
     description: `
@@ -535,41 +499,35 @@ export const COMMANDS: readonly CommandEntry[] = [
       list does not state is not compared. Models are matched by the names of their targets, then by their public name
       and aliases; those that are not in the list are on standard error.`,
     flags: [
-      parameter('from FILE', 'the price list', { isRequired: true }),
+      required('from FILE', 'the price list'),
       parameter('model GLOB', 'only models whose public name or alias matches, with * and ? (default: all of them)'),
       parameter(
         'apply',
         'write the prices of the list into the configuration file, and leave everything else of it, comments ' +
           'included, byte for byte; weir reload puts them into force',
       ),
-      CONFIG,
     ],
-    examples: [
-      ['weir prices diff --from model_prices_and_context_window.json', "with LiteLLM's list"],
-      ["weir prices diff --from prices.yaml --model 'gpt-*' --apply && weir reload", 'takes the prices over'],
-    ],
+    examples: `
+      weir prices diff --from model_prices_and_context_window.json  # with LiteLLM's list
+      weir prices diff --from prices.yaml --model 'gpt-*' --apply && weir reload  # takes the prices over`,
     failure: 'a price differs (with --apply: could not be written), or a file cannot be read',
   }),
   command('targets', 'forgets what was learned of a target', {
     description: `
       A target that rejects a field of weir's requests, or misses one, gets them without or with it from then on. weir
       explain and GET /api/targets show what was learned.`,
-    flags: [CONFIG],
-    examples: [
-      ['weir targets forget openai/gpt-5', 'asks the target again as at first'],
-      ['weir targets forget --help', 'its flags'],
-    ],
+    examples: `
+      weir targets forget openai/gpt-5  # asks the target again as at first
+      weir targets forget --help  # its flags`,
   }),
   command('targets forget', 'forgets what was learned of how requests to a target are to be written', {
     description: `
       Asks the gateway that runs with this data_dir to forget it: all of its workers, and with Redis all other nodes.
       The next request is written as if the target had never rejected one.`,
     argument: { name: 'PROVIDER/MODEL', about: 'a target of the configuration, as GET /api/targets lists it' },
-    flags: [CONFIG],
-    examples: [
-      ['weir targets forget openai/gpt-5', 'prints what was forgotten'],
-      ['weir targets forget vllm/Qwen/Qwen3-32B', 'of a model whose name has a slash'],
-    ],
+    examples: `
+      weir targets forget openai/gpt-5  # prints what was forgotten
+      weir targets forget vllm/Qwen/Qwen3-32B  # of a model whose name has a slash`,
     failure: 'no gateway runs, or it has no such target',
   }),
   command('nodes', 'lists the nodes that share a Redis, and asks things of them', {
@@ -577,11 +535,10 @@ export const COMMANDS: readonly CommandEntry[] = [
       Prints what each node is and does, one line a node, and where nodes differ: a section of the configuration, as
       models[3].price, or the version, with the nodes that have it otherwise than most. If no gateway runs here, reads
       the Redis of the configuration. With the embedded ledger there is one node.`,
-    flags: [json('the same as GET /api/nodes answers'), WIDE, CONFIG],
-    examples: [
-      ['weir nodes', 'all of them'],
-      ['weir nodes --json', 'for programs'],
-    ],
+    flags: [json('the same as GET /api/nodes answers'), WIDE],
+    examples: `
+      weir nodes  # all of them
+      weir nodes --json  # for programs`,
     failure: 'neither a gateway runs here nor Redis answers',
   }),
   command('nodes drain', 'lets a node finish what runs, and end', {
@@ -589,11 +546,9 @@ export const COMMANDS: readonly CommandEntry[] = [
       The node does what it does at SIGTERM: it takes no new requests, those that run may finish within drain_seconds,
       and it ends with exit code 0. It writes into the admin audit who asked for it.`,
     argument: { name: 'NODE', about: 'its id, or its name if no other node has it' },
-    flags: [CONFIG],
-    examples: [
-      ['weir nodes drain gateway-2', 'before its machine is taken away'],
-      ['weir nodes drain --help', 'its flags'],
-    ],
+    examples: `
+      weir nodes drain gateway-2  # before its machine is taken away
+      weir nodes drain --help  # its flags`,
     failure: 'there is no such node, or it does not answer',
   }),
   command('nodes reload', 'makes a node, or every node, read its configuration again', {
@@ -601,20 +556,17 @@ export const COMMANDS: readonly CommandEntry[] = [
       Each node reads its own file, puts it into force as a whole or not at all, and writes into the admin audit who
       asked for it. Prints what changed on each.`,
     argument: { name: 'NODE', about: 'its id, or its name if no other node has it', isOptional: true },
-    flags: [parameter('all', 'every node'), CONFIG],
-    examples: [
-      ['weir nodes reload gateway-2', 'one node'],
-      ['weir nodes reload --all', 'every node, at the same time'],
-    ],
+    flags: [parameter('all', 'every node')],
+    examples: `
+      weir nodes reload gateway-2  # one node
+      weir nodes reload --all  # every node, at the same time`,
     failure: 'a node does not answer, or it rejects its configuration',
   }),
   command('ledger', 'resets budgets that a wrong clock renewed too early', {
     description: 'Repairs the ledger.',
-    flags: [CONFIG],
-    examples: [
-      ['weir ledger reset-window --org acme', 'moves budget windows back'],
-      ['weir ledger reset-window --help', 'its flags'],
-    ],
+    examples: `
+      weir ledger reset-window --org acme  # moves budget windows back
+      weir ledger reset-window --help  # its flags`,
   }),
   command('ledger reset-window', 'moves back budget windows that a wrong clock opened too early', {
     description: `
@@ -622,11 +574,10 @@ export const COMMANDS: readonly CommandEntry[] = [
       the true time has caught up. This command moves the windows of an organisation and its keys back to today and
       this month, with the spend that weir usage reports for them. With the embedded ledger, stop the gateway first.
       With Redis it may run; requests that are in flight at that moment count in the total budget only.`,
-    flags: [parameter('org ID', 'the organisation', { isRequired: true }), CONFIG],
-    examples: [
-      ['weir ledger reset-window --org acme', 'prints how many windows moved'],
-      ['weir ledger reset-window --org acme --config /etc/weir/weir.yaml', 'with the file of the system'],
-    ],
+    flags: [required('org ID', 'the organisation')],
+    examples: `
+      weir ledger reset-window --org acme  # prints how many windows moved
+      weir ledger reset-window --org acme --config /etc/weir/weir.yaml  # with the file of the system`,
     failure: 'the ledger cannot be used',
   }),
   command('backup', 'copies what data_dir must not lose, while weir serves', {
@@ -634,20 +585,16 @@ export const COMMANDS: readonly CommandEntry[] = [
     description: `
       Makes a consistent copy of data_dir in DIR: the ledger with its journal, created keys, the outbox, and the
       compaction key. The gateway may run. To restore, stop the gateway and put the copy in place of data_dir.`,
-    flags: [CONFIG],
-    examples: [
-      ['weir backup /var/backups/weir-$(date +%F)', 'one copy a day'],
-      ['weir backup /mnt/weir --config /etc/weir/weir.yaml', 'with the file of the system'],
-    ],
+    examples: `
+      weir backup /var/backups/weir-$(date +%F)  # one copy a day
+      weir backup /mnt/weir --config /etc/weir/weir.yaml  # with the file of the system`,
     failure: 'no backup was made',
   }),
   command('import', 'makes a weir.yaml from the configuration of another gateway', {
     description: 'Prints a configuration of weir made from that of another gateway.',
-    flags: [CONFIG],
-    examples: [
-      ['weir import litellm config.yaml > weir.yaml', 'from a LiteLLM proxy'],
-      ['weir import litellm --help', 'what is carried over'],
-    ],
+    examples: `
+      weir import litellm config.yaml > weir.yaml  # from a LiteLLM proxy
+      weir import litellm --help  # what is carried over`,
   }),
   command('import litellm', 'makes a weir.yaml from the configuration of a LiteLLM proxy', {
     argument: { name: 'FILE', about: 'the config.yaml of the LiteLLM proxy' },
@@ -668,21 +615,17 @@ export const COMMANDS: readonly CommandEntry[] = [
       parameter('users FILE', 'a dump of LiteLLM_UserTable, for the budgets of users'),
       parameter('tags FILE', 'a dump of LiteLLM_TagTable, for the budgets of tags'),
       parameter('apply-keys', 'write the keys to the key store of the configuration'),
-      CONFIG,
     ],
-    examples: [
-      ['weir import litellm config.yaml --keys keys.csv 2> notes.txt > weir.yaml', 'the new file'],
-      ['weir import litellm config.yaml --keys keys.csv --apply-keys --config weir.yaml > /dev/null', 'then the keys'],
-    ],
+    examples: `
+      weir import litellm config.yaml --keys keys.csv 2> notes.txt > weir.yaml  # the new file
+      weir import litellm config.yaml --keys keys.csv --apply-keys --config weir.yaml > /dev/null  # then the keys`,
     failure: 'the file is no configuration of LiteLLM, or has nothing that weir can serve',
   }),
   command('schema', 'prints the JSON Schema of the configuration', {
     description: 'Prints the JSON Schema of the configuration file, for editors and other programs.',
-    flags: [CONFIG],
-    examples: [
-      ['weir schema > weir.schema.json', 'for an editor'],
-      ["weir schema | jq '.properties | keys'", 'the sections of the file'],
-    ],
+    examples: `
+      weir schema > weir.schema.json  # for an editor
+      weir schema | jq '.properties | keys'  # the sections of the file`,
   }),
   command('explain', 'shows what would happen to a request', {
     description: `
@@ -691,29 +634,26 @@ export const COMMANDS: readonly CommandEntry[] = [
       of each limit, those of providers included. The second line is what the caller would get now: an error word for
       word, with limits checked as for a real request, the target that is asked first, or that it waits for room. The
       exit code is 0 for all.`,
-    flags: [...EXPLAIN_PARAMETERS, json('print JSON; money is in micro-dollars, and "lines" has the text'), CONFIG],
-    examples: [
-      ['weir explain --key ci --model gpt-5-mini', 'who may use it, and what is left of the budgets'],
-      ['weir explain --key ci --model auto --images --tokens 90000', 'a large request with images'],
-    ],
+    flags: [...EXPLAIN_PARAMETERS, json('print JSON; money is in micro-dollars, and "lines" has the text')],
+    examples: `
+      weir explain --key ci --model gpt-5-mini  # who may use it, and what is left of the budgets
+      weir explain --key ci --model auto --images --tokens 90000  # a large request with images`,
     failure: 'the key is unknown, or the configuration cannot be read',
   }),
   command('version', 'prints the version of weir and of Bun', {
     description: 'Prints the version, the commit that it was built from, and the version of Bun.',
     flags: [],
-    examples: [
-      ['weir version', 'one line'],
-      ['weir --version', 'the same'],
-    ],
+    examples: `
+      weir version  # one line
+      weir --version  # the same`,
   }),
   command('help', 'shows the commands, or the flags of one', {
     argument: { name: 'COMMAND', about: 'a command, such as usage or keys create', isOptional: true },
     description: 'Shows the list of commands, or what weir COMMAND --help shows.',
     flags: [],
-    examples: [
-      ['weir help', 'the list of commands'],
-      ['weir help keys create', 'the flags of one'],
-    ],
+    examples: `
+      weir help  # the list of commands
+      weir help keys create  # the flags of one`,
   }),
 ]
 

@@ -33,6 +33,7 @@ describe.each(COMMANDS.map((entry) => [entry.name, entry] as const))('weir %s', 
     expect(stdout).toEndWith('\n')
     for (const flag of flags) expect(stdout).toContain(`  --${flag.name}`)
     expect(flags.some((flag) => flag.name === 'config')).toBe(!['version', 'help'].includes(name))
+    expect(examples.length).toBeGreaterThan(1)
     expect(stdout.match(/^ {2}\$ weir .+\n {6}\S/gm)).toHaveLength(examples.length)
     expect(stdout.split('\n').filter((line) => line.length > 80 && !line.startsWith('  $ '))).toEqual([])
     expect(await weir('help', ...words)).toEqual({ code: 0, stdout, stderr: '' })
