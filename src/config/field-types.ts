@@ -31,9 +31,24 @@ export const object = <T extends TProperties>(properties: T, options: ObjectOpti
 
 export const optional = <T extends TSchema>(schema: T) => Type.Optional(schema)
 
+/** Keys of which each may be left out. */
+export function optionals<P extends TProperties>(properties: P): { [K in keyof P]: TOptional<P[K]> }
+export function optionals(properties: TProperties): TProperties {
+  return Object.fromEntries(Object.entries(properties).map(([name, schema]) => [name, optional(schema)]))
+}
+
 /** A key that may be left out, and then has this value. */
 export const withDefault = <T extends TSchema>(schema: T, value: Static<T>) =>
   Object.assign(Type.Optional(schema), { default: value })
+
+/** The last parameter of many of the types below: a default, which makes the key one that may be left out. */
+type Default<Value> = readonly [] | readonly [value: Value]
+type Defaulted<T extends TSchema, D> = D extends readonly [] ? T : ReturnType<typeof withDefault<T>>
+
+function defaulted<T extends TSchema, D extends Default<Static<T>>>(schema: T, value: D): Defaulted<T, D>
+function defaulted(schema: TSchema, [value]: readonly unknown[]): TSchema {
+  return value === undefined ? schema : withDefault(schema, value)
+}
 
 /** What a schema describes once every default is filled in. */
 export type Completed<T extends TSchema> =
@@ -57,23 +72,23 @@ type IsPresent<T extends TSchema> = T extends { readonly default: unknown }
     ? false
     : true
 
-export const oneOf = <const T extends string>(words: readonly T[], description: string) =>
-  Type.Union(
-    words.map((word) => Type.Literal(word)),
-    { description },
-  )
+export const oneOf = <const T extends string, const D extends Default<T>>(
+  words: readonly T[],
+  description: string,
+  ...value: D
+) => {
+  const literals = words.map((word) => Type.Literal(word))
+  return defaulted(Type.Union(literals, { description }), value)
+}
 
 /** A line break or a NUL in one of these would end a header, an address or a path early. */
 const NO_CONTROL = '^[^\\x00-\\x1f\\x7f]*$'
 
-export const text = (description: string) =>
-  Type.String({
-    minLength: 1,
-    maxLength: 4096,
-    pattern: NO_CONTROL,
-    patternErrorMessage: 'must be one line without control characters',
-    description,
-  })
+export const text = <D extends Default<string>>(description: string, ...value: D) => {
+  const patternErrorMessage = 'must be one line without control characters'
+  const schema = Type.String({ minLength: 1, maxLength: 4096, pattern: NO_CONTROL, patternErrorMessage, description })
+  return defaulted(schema, value)
+}
 
 /** Marks a value that problems never show. Editors know the word from JSON Schema. */
 export const secret = <T extends TSchema>(schema: T): T => Object.assign(schema, { writeOnly: true })
@@ -127,24 +142,27 @@ export const tags = (description: string) =>
     maxProperties: TAGS_MAX,
   })
 
+export const integer = <D extends Default<number>>(
+  [minimum, maximum]: readonly [minimum: number, maximum: number],
+  description: string,
+  ...value: D
+) => defaulted(Type.Integer({ minimum, maximum, description }), value)
+
 /** Milliseconds, at most a day. */
-export const period = (description: string) => Type.Integer({ minimum: 1, maximum: DAY_MS, description })
+export const period = <D extends Default<number>>(description: string, ...value: D) =>
+  integer([1, DAY_MS], description, ...value)
 
-export const integer = (minimum: number, maximum: number, description: string) =>
-  Type.Integer({ minimum, maximum, description })
+export const count = <D extends Default<number>>(description: string, ...value: D) =>
+  integer([1, 1_000_000_000], description, ...value)
 
-export const count = (description: string) => integer(1, 1_000_000_000, description)
+export const boolean = <D extends Default<boolean>>(description: string, ...value: D) =>
+  defaulted(Type.Boolean({ description }), value)
 
-export const boolean = (description: string) => Type.Boolean({ description })
+export const port = <D extends Default<number>>(description: string, ...value: D) =>
+  integer([0, 65_535], description, ...value)
 
-export const port = (description: string) => integer(0, 65_535, description)
-
-export const host = (description: string) =>
-  Type.String({
-    pattern: '^[^\\s/]{1,253}$',
-    patternErrorMessage: 'must be an address or a host name',
-    description,
-  })
+export const host = <D extends Default<string>>(description: string, ...value: D) =>
+  defaulted(pattern('^[^\\s/]{1,253}$', 'must be an address or a host name', description), value)
 
 /** US dollars. The bound keeps every product of a price and a token count within the exact range of numbers. */
 export const perMillion = (description: string) => Type.Number({ minimum: 0, maximum: 10_000, description })

@@ -3,7 +3,18 @@
 import { Type } from '@sinclair/typebox'
 import { spendLimits } from '../core/limits.ts'
 import { TAG_VALUE } from '../core/tag-value.ts'
-import { boolean, glob, integer, object, oneOf, optional, pattern, TAG_NAME, withDefault } from './field-types.ts'
+import {
+  boolean,
+  glob,
+  integer,
+  object,
+  oneOf,
+  optional,
+  optionals,
+  pattern,
+  TAG_NAME,
+  withDefault,
+} from './field-types.ts'
 import { countFields, spendFields } from './schema-limits.ts'
 
 /** The name of a budget stands in errors, in reports and on command lines. */
@@ -39,25 +50,21 @@ export const budgetName = pattern(
 )
 
 const match = object(
-  {
-    keys: optional(Type.Array(glob, { minItems: 1, description: 'Patterns of the ids of keys' })),
-    models: optional(
-      Type.Array(glob, {
+  optionals({
+    keys: Type.Array(glob, { minItems: 1, description: 'Patterns of the ids of keys' }),
+    models: Type.Array(glob, {
+      minItems: 1,
+      description: 'Patterns of the models that may serve the request. They are compared anew for each candidate',
+    }),
+    tags: Type.Record(
+      Type.String(),
+      Type.Array(pattern(TAG_VALUE, 'must be 1 to 64 letters, digits or ._/@:-', 'A value of the tag'), {
         minItems: 1,
-        description: 'Patterns of the models that may serve the request. They are compared anew for each candidate',
+        maxItems: VALUES_MAX,
       }),
+      { description: 'By the name of a tag: the values, of which the request must have one' },
     ),
-    tags: optional(
-      Type.Record(
-        Type.String(),
-        Type.Array(pattern(TAG_VALUE, 'must be 1 to 64 letters, digits or ._/@:-', 'A value of the tag'), {
-          minItems: 1,
-          maxItems: VALUES_MAX,
-        }),
-        { description: 'By the name of a tag: the values, of which the request must have one' },
-      ),
-    ),
-  },
+  }),
   { description: 'Which requests count: those for which all of this holds. Without it, all' },
 )
 
@@ -81,18 +88,15 @@ const budget = object(
       }),
       {},
     ),
-    on_exhausted: withDefault(
-      oneOf(
-        ['refuse', 'cut', 'downgrade'],
-        'What happens without room: `refuse` rejects requests and lets running streams finish, `cut` ends streams, ' +
-          'too, and `downgrade` goes on to the next candidate that all budgets allow',
-      ),
+    on_exhausted: oneOf(
+      ['refuse', 'cut', 'downgrade'],
+      'What happens without room: `refuse` rejects requests and lets running streams finish, `cut` ends streams, ' +
+        'too, and `downgrade` goes on to the next candidate that all budgets allow',
       'refuse',
     ),
     idle_hours: optional(
       integer(
-        1,
-        8760,
+        [1, 8760],
         'Ends a counter so many hours after its last request, though not before windows of its own that end. Without ' +
           'it, it ends with the last of them',
       ),

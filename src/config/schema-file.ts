@@ -39,35 +39,26 @@ const BODY_BYTES_MAX = 10 * MIB
 
 const listen = object(
   {
-    host: withDefault(host('The address to listen on. `0.0.0.0` listens on all interfaces'), '127.0.0.1'),
-    port: withDefault(port('The port of the inference API. `0` takes any free port'), 8080),
-    explain_header: withDefault(
-      boolean('Adds the header `X-Gateway-Route` to each answer. It lists the targets that weir tried and why'),
+    host: host('The address to listen on. `0.0.0.0` listens on all interfaces', '127.0.0.1'),
+    port: port('The port of the inference API. `0` takes any free port', 8080),
+    explain_header: boolean(
+      'Adds the header `X-Gateway-Route` to each answer. It lists the targets that weir tried and why',
       false,
     ),
-    organization_body_bytes: withDefault(
-      integer(
-        BODY_BYTES_MAX,
-        Number.MAX_SAFE_INTEGER,
-        'The most request bodies, added up, that one organisation may have in flight in one worker. ' +
-          'weir answers requests beyond it with 429',
-      ),
+    organization_body_bytes: integer(
+      [BODY_BYTES_MAX, Number.MAX_SAFE_INTEGER],
+      'The most request bodies, added up, that one organisation may have in flight in one worker. ' +
+        'weir answers requests beyond it with 429',
       64 * MIB,
     ),
-    worker_body_bytes: withDefault(
-      integer(
-        // A body takes up to four times its size, and large ones may use seven eighths of the memory: 4 / (7/8) is 4.6.
-        5 * BODY_BYTES_MAX,
-        Number.MAX_SAFE_INTEGER,
-        'The memory of one worker for request bodies, each of which takes up to four times its size. ' +
-          'weir answers requests beyond it with 503',
-      ),
+    worker_body_bytes: integer(
+      // A body takes up to four times its size, and large ones may use seven eighths of the memory: 4 / (7/8) is 4.6.
+      [5 * BODY_BYTES_MAX, Number.MAX_SAFE_INTEGER],
+      'The memory of one worker for request bodies, each of which takes up to four times its size. ' +
+        'weir answers requests beyond it with 503',
       512 * MIB,
     ),
-    worker_sockets: withDefault(
-      count('How many WebSockets one worker holds. weir answers further handshakes with 503'),
-      20_000,
-    ),
+    worker_sockets: count('How many WebSockets one worker holds. weir answers further handshakes with 503', 20_000),
     trusted_proxies: withDefault(
       Type.Array(unbroken('An address, or a network such as `10.0.0.0/8`'), {
         maxItems: 256,
@@ -77,11 +68,9 @@ const listen = object(
       }),
       [],
     ),
-    proxy_protocol: withDefault(
-      boolean(
-        'Every connection begins with a header of the PROXY protocol, version 2, which names the caller. ' +
-          'weir closes connections without it, so only the load balancer must be able to reach the port',
-      ),
+    proxy_protocol: boolean(
+      'Every connection begins with a header of the PROXY protocol, version 2, which names the caller. ' +
+        'weir closes connections without it, so only the load balancer must be able to reach the port',
       false,
     ),
   },
@@ -106,8 +95,8 @@ const adminOperator = object({
 
 const admin = object(
   {
-    host: withDefault(host('The address to listen on'), '127.0.0.1'),
-    port: withDefault(port('The port of health checks, metrics and the console. `0` takes any free port'), 9090),
+    host: host('The address to listen on', '127.0.0.1'),
+    port: port('The port of health checks, metrics and the console. `0` takes any free port', 9090),
     token: optional(
       adminToken(
         'What callers of the admin port present as `Authorization: Bearer …`, 16 to 256 printable characters. Needed ' +
@@ -140,12 +129,9 @@ const admin = object(
 
 const audit = object(
   {
-    keep_days: withDefault(
-      integer(
-        1,
-        3650,
-        'How long single requests are kept, in the ledger and in the outbox. Their sums are kept forever',
-      ),
+    keep_days: integer(
+      [1, 3650],
+      'How long single requests are kept, in the ledger and in the outbox. Their sums are kept forever',
       90,
     ),
   },
@@ -154,31 +140,20 @@ const audit = object(
 
 const responses = object(
   {
-    remember_items_seconds: withDefault(
-      integer(
-        0,
-        2_592_000,
-        'How long weir keeps output items, so that a later request can refer to them by id. `0` keeps none',
-      ),
+    remember_items_seconds: integer(
+      [0, 2_592_000],
+      'How long weir keeps output items, so that a later request can refer to them by id. `0` keeps none',
       3600,
     ),
-    websockets: withDefault(
-      boolean(
-        'Whether callers may hold a WebSocket at `/v1/responses`; `false` answers 426, after which Codex uses HTTP',
-      ),
+    websockets: boolean(
+      'Whether callers may hold a WebSocket at `/v1/responses`; `false` answers 426, after which Codex uses HTTP',
       true,
     ),
-    socket_minutes: withDefault(
-      integer(1, 1440, 'How long a WebSocket lives. Then its running turns end, and it is closed'),
-      60,
-    ),
-    socket_bytes: withDefault(
-      integer(
-        0,
-        Number.MAX_SAFE_INTEGER,
-        'The most conversations, added up, that the WebSockets of one organisation keep in one worker. weir forgets ' +
-          'the oldest idle ones beyond it, and their callers send the whole conversation again',
-      ),
+    socket_minutes: integer([1, 1440], 'How long a WebSocket lives. Then its running turns end, and it is closed', 60),
+    socket_bytes: integer(
+      [0, Number.MAX_SAFE_INTEGER],
+      'The most conversations, added up, that the WebSockets of one organisation keep in one worker. weir forgets ' +
+        'the oldest idle ones beyond it, and their callers send the whole conversation again',
       64 * MIB,
     ),
     redis: optional(redis),
@@ -193,12 +168,14 @@ const responses = object(
 
 const continuity = object(
   {
-    keep_seconds: withDefault(
-      integer(0, 2_592_000, 'How long weir keeps what models want back of their thoughts. `0` keeps nothing'),
+    keep_seconds: integer(
+      [0, 2_592_000],
+      'How long weir keeps what models want back of their thoughts. `0` keeps nothing',
       21_600,
     ),
-    organization_bytes: withDefault(
-      integer(1_048_576, 17_179_869_184, 'What that of one organisation may take, in bytes; its oldest go first'),
+    organization_bytes: integer(
+      [1_048_576, 17_179_869_184],
+      'What that of one organisation may take, in bytes; its oldest go first',
       67_108_864,
     ),
   },
@@ -211,20 +188,16 @@ const continuity = object(
 
 const compatibility = object(
   {
-    image_urls: withDefault(
-      oneOf(
-        ['public', 'any'],
-        'Which image URLs weir passes to providers: `public` (https to public hosts) or `any` (http and private ' +
-          'hosts, too)',
-      ),
+    image_urls: oneOf(
+      ['public', 'any'],
+      'Which image URLs weir passes to providers: `public` (https to public hosts) or `any` (http and private ' +
+        'hosts, too)',
       'public',
     ),
-    tool_result_images: withDefault(
-      oneOf(
-        ['refuse', 'pass'],
-        'Images inside tool results on Messages: `refuse` answers 400, `pass` passes them to the provider. ' +
-          'Coding agents that read pictures need `pass`',
-      ),
+    tool_result_images: oneOf(
+      ['refuse', 'pass'],
+      'Images inside tool results on Messages: `refuse` answers 400, `pass` passes them to the provider. ' +
+        'Coding agents that read pictures need `pass`',
       'refuse',
     ),
     ...switches,
@@ -262,11 +235,12 @@ const auto = object(
 
 const queue = object(
   {
-    max_wait_ms: withDefault(
-      integer(0, 3_600_000, 'How long a request waits at most before it gets 429; 0: it does not wait'),
+    max_wait_ms: integer(
+      [0, 3_600_000],
+      'How long a request waits at most before it gets 429; 0: it does not wait',
       30_000,
     ),
-    max_waiting: withDefault(integer(1, 100_000, 'How many requests may wait in one worker'), 10_000),
+    max_waiting: integer([1, 100_000], 'How many requests may wait in one worker', 10_000),
   },
   {
     description:
@@ -277,16 +251,14 @@ const queue = object(
 
 const routing = object(
   {
-    max_attempts: withDefault(integer(1, 100, 'The most targets that weir tries for one request'), 3),
-    total_timeout_ms: withDefault(
-      period('The longest time from the start of a request to the first content of its answer, over all attempts'),
+    max_attempts: integer([1, 100], 'The most targets that weir tries for one request', 3),
+    total_timeout_ms: period(
+      'The longest time from the start of a request to the first content of its answer, over all attempts',
       600_000,
     ),
-    probe: withDefault(
-      boolean(
-        'Whether weir asks a target that failed, and that no request has called since, whether it answers again: by ' +
-          'a free request such as a list of models, once a [rest](routing.md#rest)',
-      ),
+    probe: boolean(
+      'Whether weir asks a target that failed, and that no request has called since, whether it answers again: by ' +
+        'a free request such as a list of models, once a [rest](routing.md#rest)',
       true,
     ),
   },
@@ -296,7 +268,7 @@ const routing = object(
 const prices = object(
   {
     warn_after_days: optional(
-      integer(1, 3650, 'The age in days of `as_of` of a price from which on `weir check` warns. Without it, never'),
+      integer([1, 3650], 'The age in days of `as_of` of a price from which on `weir check` warns. Without it, never'),
     ),
   },
   { description: 'How old prices may be' },
@@ -307,7 +279,7 @@ export const schema = object(
     listen: withDefault(listen, {}),
     admin: withDefault(admin, {}),
     workers: withDefault(
-      Type.Union([integer(1, 1024, 'The number of processes'), Type.Literal('auto')], {
+      Type.Union([integer([1, 1024], 'The number of processes'), Type.Literal('auto')], {
         description: 'Processes that share the port, with either ledger. `auto` starts one for each core',
       }),
       1,
@@ -325,8 +297,9 @@ export const schema = object(
       }),
       './data',
     ),
-    drain_seconds: withDefault(
-      integer(0, 86_400, 'How long running requests may finish after SIGTERM. weir ends those that remain'),
+    drain_seconds: integer(
+      [0, 86_400],
+      'How long running requests may finish after SIGTERM. weir ends those that remain',
       600,
     ),
     node_name: optional(
@@ -341,20 +314,16 @@ export const schema = object(
       'weir',
     ),
     ledger: withDefault(ledger, 'embedded'),
-    ledger_unreachable: withDefault(
-      oneOf(
-        ['refuse', 'allow'],
-        'What happens while Redis is unreachable: `refuse` answers 503; `allow` serves requests without limits, ' +
-          'records them in the outbox and settles them later',
-      ),
+    ledger_unreachable: oneOf(
+      ['refuse', 'allow'],
+      'What happens while Redis is unreachable: `refuse` answers 503; `allow` serves requests without limits, ' +
+        'records them in the outbox and settles them later',
       'refuse',
     ),
-    shortcuts: withDefault(
-      boolean(
-        'Whether usual requests, answers and events take the fast paths. Without them everything is parsed and ' +
-          'written in full, which takes more CPU time and sends the same. Set it to `false` to find out whether a ' +
-          'fast path causes a fault',
-      ),
+    shortcuts: boolean(
+      'Whether usual requests, answers and events take the fast paths. Without them everything is parsed and ' +
+        'written in full, which takes more CPU time and sends the same. Set it to `false` to find out whether a ' +
+        'fast path causes a fault',
       true,
     ),
     audit: withDefault(audit, {}),

@@ -2,7 +2,7 @@
 
 import { Type } from '@sinclair/typebox'
 import { REDIS_TIMEOUT_MS } from '../core/redis-config.ts'
-import { integer, object, optional, pem, redisUrl, text, withDefault } from './field-types.ts'
+import { integer, object, optional, pem, redisUrl, text } from './field-types.ts'
 
 const cluster = object(
   {
@@ -44,12 +44,9 @@ export const ledger = Type.Union(
       {
         redis,
         tls: optional(tls),
-        timeout_ms: withDefault(
-          integer(
-            10,
-            10_000,
-            'How long weir waits for a reply of Redis. A reservation without a reply is sent once more, then rejected',
-          ),
+        timeout_ms: integer(
+          [10, 10_000],
+          'How long weir waits for a reply of Redis. A reservation without a reply is sent once more, then rejected',
           REDIS_TIMEOUT_MS,
         ),
       },

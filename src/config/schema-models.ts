@@ -14,6 +14,7 @@ import {
   object,
   oneOf,
   optional,
+  optionals,
   pattern,
   period,
   perMillion,
@@ -58,52 +59,46 @@ const CHAT_API_WORDS =
   '`chat` is Chat Completions, `responses` the Responses API, and `auto`, the default, is Chat Completions unless ' +
   "the model needs Responses for the request, by its name at OpenAI or by the server's rejections"
 
-const dialectFields = {
-  api_key: optional(
-    credential(of('api_key', 'The API key. Leave it out if the server needs none, or if other credentials are given')),
+const dialectFields = optionals({
+  api_key: credential(
+    of('api_key', 'The API key. Leave it out if the server needs none, or if other credentials are given'),
   ),
-  api_version: optional(unbroken(of('api_version', 'the `api-version` of every request'))),
-  api: optional(oneOf(CHAT_APIS, of('api', `by which API chat requests are sent. ${CHAT_API_WORDS}`))),
-  region: optional(
-    pattern('^[a-z0-9-]{1,32}$', 'must be the name of a region, such as eu-west-1', of('region', 'the AWS region')),
+  api_version: unbroken(of('api_version', 'the `api-version` of every request')),
+  api: oneOf(CHAT_APIS, of('api', `by which API chat requests are sent. ${CHAT_API_WORDS}`)),
+  region: pattern(
+    '^[a-z0-9-]{1,32}$',
+    'must be the name of a region, such as eu-west-1',
+    of('region', 'the AWS region'),
   ),
-  access_key_id: optional(
-    credential(of('access_key_id', 'the AWS access key id. Give it with `secret_access_key`, instead of `api_key`')),
+  access_key_id: credential(
+    of('access_key_id', 'the AWS access key id. Give it with `secret_access_key`, instead of `api_key`'),
   ),
-  secret_access_key: optional(credential(of('secret_access_key', 'the AWS secret access key'))),
-  credentials: optional(
-    Type.Literal('default', {
-      description: of(
-        'credentials',
-        'the credentials of the machine in place of a key: for `bedrock` an instance role, container role or web ' +
-          'identity, for `azure` a managed identity or workload identity, for `vertex` the application default ' +
-          'credentials: the metadata server, or the file that GOOGLE_APPLICATION_CREDENTIALS names',
-      ),
-    }),
-  ),
-  session_token: optional(credential(of('session_token', 'the session token of temporary AWS credentials'))),
-  project: optional(
-    pattern('^[a-z0-9.:-]{1,100}$', 'must be the id of a project', of('project', 'the Google Cloud project')),
-  ),
-  location: optional(
-    pattern(
-      '^[a-z0-9-]{1,32}$',
-      'must be a region, such as europe-west1, or global',
-      of('location', 'a region, such as `europe-west1`, or `global`'),
+  secret_access_key: credential(of('secret_access_key', 'the AWS secret access key')),
+  credentials: Type.Literal('default', {
+    description: of(
+      'credentials',
+      'the credentials of the machine in place of a key: for `bedrock` an instance role, container role or web ' +
+        'identity, for `azure` a managed identity or workload identity, for `vertex` the application default ' +
+        'credentials: the metadata server, or the file that GOOGLE_APPLICATION_CREDENTIALS names',
     ),
+  }),
+  session_token: credential(of('session_token', 'the session token of temporary AWS credentials')),
+  project: pattern('^[a-z0-9.:-]{1,100}$', 'must be the id of a project', of('project', 'the Google Cloud project')),
+  location: pattern(
+    '^[a-z0-9-]{1,32}$',
+    'must be a region, such as europe-west1, or global',
+    of('location', 'a region, such as `europe-west1`, or `global`'),
   ),
-  service_account: optional(
-    Type.String({
-      writeOnly: true,
-      minLength: 1,
-      maxLength: 16_384,
-      description: of(
-        'service_account',
-        `the JSON of a key of a service account, usually "\${file:PATH}". Instead of \`credentials\``,
-      ),
-    }),
-  ),
-} satisfies Readonly<Record<DialectField, TSchema>>
+  service_account: Type.String({
+    writeOnly: true,
+    minLength: 1,
+    maxLength: 16_384,
+    description: of(
+      'service_account',
+      `the JSON of a key of a service account, usually "\${file:PATH}". Instead of \`credentials\``,
+    ),
+  }),
+}) satisfies Readonly<Record<DialectField, TSchema>>
 
 const WITHOUT_ADDRESS = PROVIDER_DIALECTS.filter((dialect) => defaultBaseUrl(dialect, {}) === '')
 
@@ -146,21 +141,19 @@ export const provider = object(
     ),
     ...dialectFields,
     limits: capacity('the provider'),
-    connect_timeout_ms: withDefault(period('The longest time to look up the name and connect'), 3000),
+    connect_timeout_ms: period('The longest time to look up the name and connect', 3000),
     first_byte_timeout_ms: optional(
       period(
         'The longest time until the first byte of the body of an answer. ' +
           `The default is ${FIRST_BYTE_MS.stream} for streams and ${FIRST_BYTE_MS.whole} for whole answers`,
       ),
     ),
-    idle_timeout_ms: withDefault(period('The longest silence within a stream'), 60_000),
-    total_timeout_ms: withDefault(period('The longest time for a whole answer or stream'), 3_600_000),
+    idle_timeout_ms: period('The longest silence within a stream', 60_000),
+    total_timeout_ms: period('The longest time for a whole answer or stream', 3_600_000),
     headers: optional(headers("Headers that weir sends with every request to this provider. They override weir's own")),
-    propagate_trace: withDefault(
-      boolean(
-        'Sends `traceparent` and `tracestate` to this provider, so that its spans belong to the same trace. ' +
-          'Needs `tracing`',
-      ),
+    propagate_trace: boolean(
+      'Sends `traceparent` and `tracestate` to this provider, so that its spans belong to the same trace. ' +
+        'Needs `tracing`',
       false,
     ),
   },
@@ -192,18 +185,16 @@ const target = object(
 )
 
 /** The prices of tokens, each with its words. */
-const tokenPrices = {
-  input: optional(perMillion('Input. Chat models need it')),
-  cached_input: optional(perMillion('Input that the provider read from its cache. Without it, the price of `input`')),
-  cache_write: optional(perMillion('Input that the provider wrote to its cache. Without it, the price of `input`')),
-  cache_write_1h: optional(
-    perMillion('Input that the provider wrote to its cache for an hour. Without it, the price of `cache_write`'),
+const tokenPrices = optionals({
+  input: perMillion('Input. Chat models need it'),
+  cached_input: perMillion('Input that the provider read from its cache. Without it, the price of `input`'),
+  cache_write: perMillion('Input that the provider wrote to its cache. Without it, the price of `input`'),
+  cache_write_1h: perMillion(
+    'Input that the provider wrote to its cache for an hour. Without it, the price of `cache_write`',
   ),
-  output: optional(perMillion('Output, reasoning included. Chat models need it')),
-  audio_input: optional(
-    perMillion('Input that is audio, if the provider reports it apart. Without it, the price of `input`'),
-  ),
-}
+  output: perMillion('Output, reasoning included. Chat models need it'),
+  audio_input: perMillion('Input that is audio, if the provider reports it apart. Without it, the price of `input`'),
+})
 
 const above = Type.Array(
   object(
@@ -256,29 +247,23 @@ const IMAGE_ROW = '^(?:\\*|[A-Za-z0-9_-]{1,32}:[A-Za-z0-9_-]{1,32})$'
 const price = object(
   {
     ...tokenPrices,
-    above: optional(above),
-    tiers: optional(
-      record(TIER_NAME, TIER_WORDS, tier, {
+    ...optionals({
+      above: above,
+      tiers: record(TIER_NAME, TIER_WORDS, tier, {
         description: "Prices by the provider's service tier, which the answer names",
       }),
-    ),
-    tier_aliases: optional(
-      record(TIER_NAME, TIER_WORDS, tierName('The tier that it stands for'), {
+      tier_aliases: record(TIER_NAME, TIER_WORDS, tierName('The tier that it stands for'), {
         description: 'Other names of tiers: alias and tier',
       }),
-    ),
-    default_tier: optional(
-      tierName('The tier of requests that name none, or `auto`, if the account has another one than the base tier'),
-    ),
-    image: optional(
-      Type.Number({
+      default_tier: tierName(
+        'The tier of requests that name none, or `auto`, if the account has another one than the base tier',
+      ),
+      image: Type.Number({
         minimum: 0,
         maximum: 10_000,
         description: 'US dollars for one generated image. Only for image models, instead of token prices',
       }),
-    ),
-    images: optional(
-      record(
+      images: record(
         IMAGE_ROW,
         'must be quality:size, or *',
         Type.Number({ minimum: 0, maximum: 10_000, description: 'US dollars for one image' }),
@@ -288,24 +273,18 @@ const price = object(
             'place of `image`',
         },
       ),
-    ),
-    fields: optional(
-      record(FIELD_VALUE, 'is not a field and its value, such as speed:fast', fieldPrice, {
+      fields: record(FIELD_VALUE, 'is not a field and its value, such as speed:fast', fieldPrice, {
         description: 'Fields of requests that change the price, by name and value, such as `speed:fast`',
       }),
-    ),
-    tools: optional(
-      record(TOOL_KIND, 'is not the type of a tool, such as web_search', thousandCalls, {
+      tools: record(TOOL_KIND, 'is not the type of a tool, such as web_search', thousandCalls, {
         description: "The provider's own tools, by their type without a date, such as `web_search`",
       }),
-    ),
-    as_of: optional(
-      pattern(
+      as_of: pattern(
         '^\\d{4}-\\d{2}-\\d{2}$',
         'must be a date such as 2026-11-01',
         'The day of the price list that it is from',
       ),
-    ),
+    }),
   },
   {
     description:
@@ -316,8 +295,8 @@ const price = object(
 
 const promptCache = object(
   {
-    key: withDefault(boolean('Passes `prompt_cache_key` to the provider'), false),
-    explicit: withDefault(boolean('Passes cache marks (`cache_control`) to the provider'), false),
+    key: boolean('Passes `prompt_cache_key` to the provider', false),
+    explicit: boolean('Passes cache marks (`cache_control`) to the provider', false),
     ttls: withDefault(
       Type.Array(oneOf(['5m', '1h'], 'A lifetime of cache entries'), {
         uniqueItems: true,
@@ -346,12 +325,10 @@ export const model = object(
       minItems: 1,
       description: 'The models of providers that serve this model. weir tries them in order until one answers',
     }),
-    spread: withDefault(
-      oneOf(
-        ['order', 'weighted'],
-        'How requests are spread over the targets. `order` tries them as they are listed; `weighted` gives each ' +
-          'conversation a target by `weight` and tries the others after it',
-      ),
+    spread: oneOf(
+      ['order', 'weighted'],
+      'How requests are spread over the targets. `order` tries them as they are listed; `weighted` gives each ' +
+        'conversation a target by `weight` and tries the others after it',
       'order',
     ),
     fallbacks: withDefault(
@@ -363,20 +340,17 @@ export const model = object(
       }),
       [],
     ),
-    price: optional(price),
-    context_window: optional(
-      count(
+    ...optionals({
+      price: price,
+      context_window: count(
         'Tokens of input and output together. `auto` and fallbacks skip the model if a request does not fit; ' +
           'for a request under its own name the provider decides',
       ),
-    ),
-    max_output_tokens: optional(
-      count('The most output tokens that the model can produce. weir lowers a higher limit of a caller to it'),
-    ),
-    default_output_tokens: withDefault(
-      count('The output limit of a Responses or Messages request that sets none'),
-      4096,
-    ),
+      max_output_tokens: count(
+        'The most output tokens that the model can produce. weir lowers a higher limit of a caller to it',
+      ),
+    }),
+    default_output_tokens: count('The output limit of a Responses or Messages request that sets none', 4096),
     supports: withDefault(
       Type.Array(
         oneOf(

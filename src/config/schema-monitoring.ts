@@ -2,17 +2,26 @@
 
 import { Type } from '@sinclair/typebox'
 import { HOOK_FORMATS } from '../core/alerts-config.ts'
-import { boolean, glob, object, oneOf, optional, pattern, secret, unbroken, withDefault } from './field-types.ts'
+import {
+  boolean,
+  glob,
+  object,
+  oneOf,
+  optional,
+  optionals,
+  pattern,
+  secret,
+  unbroken,
+  withDefault,
+} from './field-types.ts'
 import { headers } from './schema-models.ts'
 
 export const log = object(
   {
-    format: withDefault(
-      oneOf(
-        ['json', 'pretty', 'auto'],
-        'The form of log lines: `json`; `pretty`, one line of words each; or `auto`, which is `pretty` on a terminal ' +
-          'and `json` elsewhere',
-      ),
+    format: oneOf(
+      ['json', 'pretty', 'auto'],
+      'The form of log lines: `json`; `pretty`, one line of words each; or `auto`, which is `pretty` on a terminal ' +
+        'and `json` elsewhere',
       'auto',
     ),
   },
@@ -20,24 +29,20 @@ export const log = object(
 )
 
 export const tracing = object(
-  {
-    endpoint: optional(
-      unbroken(
-        'The address of a collector that takes OTLP over HTTP. weir appends `/v1/traces` unless the address ends ' +
-          'with it. Without it: `OTEL_EXPORTER_OTLP_ENDPOINT` of the environment',
-      ),
+  optionals({
+    endpoint: unbroken(
+      'The address of a collector that takes OTLP over HTTP. weir appends `/v1/traces` unless the address ends ' +
+        'with it. Without it: `OTEL_EXPORTER_OTLP_ENDPOINT` of the environment',
     ),
-    sample: optional(
-      Type.Number({
-        minimum: 0,
-        maximum: 1,
-        description:
-          'The share of the requests without a `traceparent` that weir traces: `0` is none, `1` all. With a ' +
-          '`traceparent`, its sampled flag decides. Without it: the share of `OTEL_TRACES_SAMPLER`, else 0.01',
-      }),
-    ),
-    headers: optional(headers('Headers that weir sends to the collector, such as a credential')),
-  },
+    sample: Type.Number({
+      minimum: 0,
+      maximum: 1,
+      description:
+        'The share of the requests without a `traceparent` that weir traces: `0` is none, `1` all. With a ' +
+        '`traceparent`, its sampled flag decides. Without it: the share of `OTEL_TRACES_SAMPLER`, else 0.01',
+    }),
+    headers: headers('Headers that weir sends to the collector, such as a credential'),
+  }),
   {
     description:
       'Traces for OpenTelemetry. weir sends none without this section or `OTEL_EXPORTER_OTLP_ENDPOINT` in the ' +
@@ -61,11 +66,9 @@ const alertHook = object({
         'never show it',
     ),
   ),
-  format: withDefault(
-    oneOf(
-      HOOK_FORMATS,
-      "What is posted: `weir` (weir's own JSON, signed), or what Slack, an Alertmanager or PagerDuty takes",
-    ),
+  format: oneOf(
+    HOOK_FORMATS,
+    "What is posted: `weir` (weir's own JSON, signed), or what Slack, an Alertmanager or PagerDuty takes",
     'weir',
   ),
   events: withDefault(
@@ -118,11 +121,9 @@ export const alerts = object(
 
 export const metrics = object(
   {
-    key_label: withDefault(
-      boolean(
-        'Adds the label `key`, the id of the API key, to the metrics of requests, tokens and cost. The first 2,000 ' +
-          'keys have series of their own, the others share `(other)`',
-      ),
+    key_label: boolean(
+      'Adds the label `key`, the id of the API key, to the metrics of requests, tokens and cost. The first 2,000 ' +
+        'keys have series of their own, the others share `(other)`',
       false,
     ),
   },

@@ -12,6 +12,7 @@ import {
   object,
   oneOf,
   optional,
+  optionals,
   pattern,
   secret,
   tags,
@@ -24,22 +25,21 @@ import { countFields, spendFields } from './schema-limits.ts'
 export const limits = object(
   {
     ...countFields(),
-    sockets: optional(
-      count(`WebSockets that are open at the same time, in each worker. Without it, ${SOCKETS_DEFAULT} may be`),
-    ),
-    spend: optional(
-      object(
+    ...optionals({
+      sockets: count(
+        `WebSockets that are open at the same time, in each worker. Without it, ${SOCKETS_DEFAULT} may be`,
+      ),
+      spend: object(
         {
           ...spendFields(ownerSpendLimits),
-          strict: withDefault(
-            boolean(
-              'Reserves the whole output limit of a request from the start, not a slice that grows. ' +
-                'Models then need `max_output_tokens`',
-            ),
+          strict: boolean(
+            'Reserves the whole output limit of a request from the start, not a slice that grows. ' +
+              'Models then need `max_output_tokens`',
             false,
           ),
-          on_exhausted: withDefault(
-            oneOf(['finish', 'cut'], 'A stream that reaches the limit may `finish`, or weir ends it (`cut`)'),
+          on_exhausted: oneOf(
+            ['finish', 'cut'],
+            'A stream that reaches the limit may `finish`, or weir ends it (`cut`)',
             'finish',
           ),
         },
@@ -50,89 +50,69 @@ export const limits = object(
           minProperties: 1,
         },
       ),
-    ),
+    }),
   },
   { description: 'Limits. Each is optional, and applies to the organisation or key as a whole' },
 )
 
 /** The switches that the whole configuration, an organisation and a key may set. */
-export const switches = {
-  mode: optional(
-    oneOf(
-      MODES,
-      '`native` turns on every switch of [native mode](native.md) that is not set itself; `specification` turns off',
-    ),
+export const switches = optionals({
+  mode: oneOf(
+    MODES,
+    '`native` turns on every switch of [native mode](native.md) that is not set itself; `specification` turns off',
   ),
-  reasoning: optional(
-    oneOf(
-      SWITCHES.reasoning,
-      'How much a model thinks: `off` takes only `reasoning_effort` of Chat Completions, for OpenAI; `pass` takes ' +
-        'the fields of every dialect, for every provider, and answers have the thoughts',
-    ),
+  reasoning: oneOf(
+    SWITCHES.reasoning,
+    'How much a model thinks: `off` takes only `reasoning_effort` of Chat Completions, for OpenAI; `pass` takes ' +
+      'the fields of every dialect, for every provider, and answers have the thoughts',
   ),
-  structured_output: optional(
-    oneOf(
-      SWITCHES.structured_output,
-      'Schemas for answers: `off` takes only `response_format` of Chat Completions, `pass` also `text.format` of ' +
-        'Responses and `output_config.format` of Messages, and looks for a model that follows them',
-    ),
+  structured_output: oneOf(
+    SWITCHES.structured_output,
+    'Schemas for answers: `off` takes only `response_format` of Chat Completions, `pass` also `text.format` of ' +
+      'Responses and `output_config.format` of Messages, and looks for a model that follows them',
   ),
-  content: optional(
-    oneOf(
-      SWITCHES.content,
-      'Documents, images of Responses and by address on Messages, and both in results of tools: `off` rejects or ' +
-        'ignores them, `pass` sends them to providers that take them',
-    ),
+  content: oneOf(
+    SWITCHES.content,
+    'Documents, images of Responses and by address on Messages, and both in results of tools: `off` rejects or ' +
+      'ignores them, `pass` sends them to providers that take them',
   ),
-  tools: optional(
-    oneOf(
-      SWITCHES.tools,
-      'Tools that are no functions: `functions` leaves them out, `pass` passes free-form tools to every provider, ' +
-        "a provider's own tools to that provider",
-    ),
+  tools: oneOf(
+    SWITCHES.tools,
+    'Tools that are no functions: `functions` leaves them out, `pass` passes free-form tools to every provider, ' +
+      "a provider's own tools to that provider",
   ),
-  betas: optional(
-    oneOf(
-      SWITCHES.betas,
-      'Headers, fields, blocks and events of Anthropic beyond the specification: `off` skips or rejects them, ' +
-        '`pass` passes them between callers of Messages and Claude at Anthropic and Vertex AI',
-    ),
+  betas: oneOf(
+    SWITCHES.betas,
+    'Headers, fields, blocks and events of Anthropic beyond the specification: `off` skips or rejects them, ' +
+      '`pass` passes them between callers of Messages and Claude at Anthropic and Vertex AI',
   ),
-  status: optional(
-    oneOf(
-      SWITCHES.status,
-      'How an answer ended: `completed` for every answer of Responses, or `provider`: `incomplete`, and the stop ' +
-        'reasons of Anthropic on Messages',
-    ),
+  status: oneOf(
+    SWITCHES.status,
+    'How an answer ended: `completed` for every answer of Responses, or `provider`: `incomplete`, and the stop ' +
+      'reasons of Anthropic on Messages',
   ),
-  provider_errors: optional(
-    oneOf(
-      SWITCHES.provider_errors,
-      'Errors of a provider about a request: `rewritten`, or `pass` with its own status, type, code and message',
-    ),
+  provider_errors: oneOf(
+    SWITCHES.provider_errors,
+    'Errors of a provider about a request: `rewritten`, or `pass` with its own status, type, code and message',
   ),
-  metadata: optional(
-    oneOf(
-      SWITCHES.metadata,
-      'The field `metadata` on paths other than Messages: `refuse` answers 400, `accept` skips it',
-    ),
+  metadata: oneOf(
+    SWITCHES.metadata,
+    'The field `metadata` on paths other than Messages: `refuse` answers 400, `accept` skips it',
   ),
-}
+})
 
 const ownSwitches = (whose: string) =>
   optional(object(switches, { description: `Switches of [native mode](native.md) for ${whose}` }))
 
 const rule = object(
-  {
-    allow: optional(Type.Array(glob, { minItems: 1, description: 'Patterns of models that the rule allows' })),
-    deny: optional(Type.Array(glob, { minItems: 1, description: 'Patterns of models that the rule denies' })),
-    keys: optional(
-      Type.Array(glob, {
-        minItems: 1,
-        description: 'Patterns of the ids of keys that the rule applies to. Without it, all keys',
-      }),
-    ),
-  },
+  optionals({
+    allow: Type.Array(glob, { minItems: 1, description: 'Patterns of models that the rule allows' }),
+    deny: Type.Array(glob, { minItems: 1, description: 'Patterns of models that the rule denies' }),
+    keys: Type.Array(glob, {
+      minItems: 1,
+      description: 'Patterns of the ids of keys that the rule applies to. Without it, all keys',
+    }),
+  }),
   {
     description: 'A rule, with either `allow` or `deny`',
     oneOf: [{ required: ['allow'] }, { required: ['deny'] }],
@@ -147,45 +127,45 @@ const AUTO = ['off', 'available', 'mandatory'] as const
 export const key = object(
   {
     id: identifier('The name of the key in logs and reports. It is unique in the whole file'),
-    sha256: optional(
+    ...optionals({
       // The key itself may stand here by mistake.
-      secret(
+      sha256: secret(
         pattern(
           '^[0-9A-Fa-f]{64}$',
           'must be 64 hexadecimal digits',
           'The SHA-256 of the key, as `printf %s "$KEY" | sha256sum` prints it',
         ),
       ),
-    ),
-    key: optional(
-      secret(
+      key: secret(
         pattern(
           '^[\\x21-\\x2b\\x2d-\\x7e]{16,512}$',
           'must be 16 to 512 printable ASCII characters without spaces or commas',
           'The key itself, instead of `sha256`, best from the environment. weir keeps only its hash',
         ),
       ),
-    ),
-    models: optional(globs('the key')),
-    auto: optional(
-      oneOf(AUTO, "Narrows the organisation's `auto`, or makes it mandatory. Without it, the organisation's setting"),
-    ),
-    limits: optional(limits),
+      models: globs('the key'),
+      auto: oneOf(
+        AUTO,
+        "Narrows the organisation's `auto`, or makes it mandatory. Without it, the organisation's setting",
+      ),
+      limits: limits,
+    }),
     compatibility: ownSwitches('the key. Without them, those of its organisation hold'),
-    tags: optional(tags('Tags of requests that do not name them in `X-Gateway-Tags`. The names must be in `tags`')),
-    priority: optional(
-      oneOf(
+    ...optionals({
+      tags: tags('Tags of requests that do not name them in `X-Gateway-Tags`. The names must be in `tags`'),
+      priority: oneOf(
         ['interactive', 'batch'],
         'Who goes first where requests wait for providers. `interactive` is the default; a caller may lower it with ' +
           '`X-Gateway-Priority: batch`',
       ),
-    ),
-    max_wait_ms: optional(
-      integer(0, 3_600_000, 'How long its requests wait for room at most. The default is `queue.max_wait_ms`'),
-    ),
-    fixed_tags: optional(tags('Tags of every request, whatever it names itself. The names must be in `tags`')),
-    expires_at: optional(text('A date (its first moment in UTC) or an RFC 3339 time, from which weir rejects the key')),
-    disabled: withDefault(boolean('Makes weir reject the key'), false),
+      max_wait_ms: integer(
+        [0, 3_600_000],
+        'How long its requests wait for room at most. The default is `queue.max_wait_ms`',
+      ),
+      fixed_tags: tags('Tags of every request, whatever it names itself. The names must be in `tags`'),
+      expires_at: text('A date (its first moment in UTC) or an RFC 3339 time, from which weir rejects the key'),
+    }),
+    disabled: boolean('Makes weir reject the key', false),
   },
   {
     description: 'An API key, with either `sha256` or `key`',
@@ -204,26 +184,20 @@ export const organization = object(
       }),
       [],
     ),
-    auto: withDefault(
-      oneOf(
-        AUTO,
-        'The model `auto`, for which weir chooses one of `auto.candidates`: `off` rejects it, `available` allows it, ' +
-          '`mandatory` allows nothing else',
-      ),
+    auto: oneOf(
+      AUTO,
+      'The model `auto`, for which weir chooses one of `auto.candidates`: `off` rejects it, `available` allows it, ' +
+        '`mandatory` allows nothing else',
       'off',
     ),
     limits: optional(limits),
     weight: optional(
       integer(
-        1,
-        1_000_000,
+        [1, 1_000_000],
         'Its share where requests wait for providers, in proportion to the others. The default is 1',
       ),
     ),
-    timezone: withDefault(
-      text('The time zone of the days, weeks and months of its budgets, such as `Europe/Berlin`'),
-      'UTC',
-    ),
+    timezone: text('The time zone of the days, weeks and months of its budgets, such as `Europe/Berlin`', 'UTC'),
     budgets,
     compatibility: ownSwitches('the organisation. Without them, those of the whole configuration hold'),
     keys: withDefault(

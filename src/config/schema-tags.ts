@@ -23,11 +23,8 @@ const tag = Type.Union([
         }),
         [],
       ),
-      required: withDefault(boolean('Whether weir rejects a request for a model without the tag'), false),
-      counted: withDefault(
-        boolean('Whether `weir usage` sums up by it. Without, it is for budgets and log lines alone'),
-        true,
-      ),
+      required: boolean('Whether weir rejects a request for a model without the tag', false),
+      counted: boolean('Whether `weir usage` sums up by it. Without, it is for budgets and log lines alone', true),
     },
     { description: 'A tag with sources or rules' },
   ),
