@@ -13,7 +13,7 @@ import { hashOf } from './key-hash.ts'
 import { environmentTracing, tracesUrl } from './otel-environment.ts'
 import { microUsd, priceOf } from './prices.ts'
 import { defaultBaseUrl } from './provider-dialects.ts'
-import type { Loose } from './schema-errors.ts'
+import { type Loose, sound } from './schema-errors.ts'
 import type { CompletedFile, File } from './schema-file.ts'
 import { FIRST_BYTE_MS } from './schema-models.ts'
 import { readServiceAccount } from './service-account.ts'
@@ -134,20 +134,13 @@ function responsesOf(responses: CompletedFile['responses']): Config['responses']
     ...{ rememberItemsSeconds: remember_items_seconds, websockets },
     ...{ socketMinutes: socket_minutes, socketBytes: socket_bytes },
   }
-  if (redis === undefined) return own
-  return {
-    ...own,
-    redis: { ...addressesOf(redis), ...(tls === undefined ? {} : { tls }) },
-  }
+  return redis === undefined ? own : { ...own, redis: { ...addressesOf(redis), ...(tls && { tls }) } }
 }
 
 function ledgerOf(ledger: CompletedFile['ledger']): LedgerConfig {
   if (ledger === 'embedded') return { kind: 'embedded' }
   const { tls, timeout_ms: timeoutMs } = ledger
-  return {
-    kind: 'redis',
-    redis: { ...addressesOf(ledger.redis), timeoutMs, ...(tls === undefined ? {} : { tls }) },
-  }
+  return { kind: 'redis', redis: { ...addressesOf(ledger.redis), timeoutMs, ...(tls && { tls }) } }
 }
 
 function addressesOf(redis: FileRedis): RedisConfig {
@@ -283,13 +276,9 @@ export function rulesOf(rules: Loose<File['organizations'][number]>['rules']): r
   return (rules ?? []).flatMap((rule) => {
     if (rule === undefined) return []
     const effect = rule.deny === undefined ? 'allow' : 'deny'
-    const models = sound(rule.deny ?? rule.allow ?? [])
-    return rule.keys === undefined ? { effect, models } : { effect, models, keys: sound(rule.keys) }
+    const models = sound(rule.deny ?? rule.allow) ?? []
+    return rule.keys === undefined ? { effect, models } : { effect, models, keys: sound(rule.keys) ?? [] }
   })
-}
-
-function sound(globs: readonly (string | undefined)[]): readonly string[] {
-  return globs.filter((glob) => glob !== undefined)
 }
 
 function keyOf(key: FileKey, auto: OrganizationConfig['auto']): KeyConfig {

@@ -5,10 +5,10 @@ import { spendLimits } from '../core/limits.ts'
 import { matches } from '../core/permission.ts'
 import { legalTagValue } from '../core/tag-value.ts'
 import type { Check } from './check-context.ts'
-import { tagNameOf } from './check-tags.ts'
+import { knownTags } from './check-tags.ts'
 import { globSamples } from './glob-samples.ts'
 import { didYouMean, type Path } from './problems.ts'
-import type { Loose } from './schema-errors.ts'
+import { type Loose, sound } from './schema-errors.ts'
 import type { File } from './schema-file.ts'
 import { spendProblems } from './spend-limits.ts'
 
@@ -48,19 +48,16 @@ function checkBudget(check: Check, budget: Budget, path: Path): void {
 }
 
 function checkLimits({ problems }: Check, limits: Budget['limits'], path: Path): void {
-  if (limits === undefined) return
-  if (limits.spend === undefined) return
+  if (limits?.spend === undefined) return
   for (const { key, words } of spendProblems(limits.spend, spendLimits)) {
     problems.add(key === undefined ? [...path, 'spend'] : [...path, 'spend', key], words)
   }
 }
 
-function checkTag({ completed, problems, shown }: Check, name: string, path: Path): void {
-  // A name that is wrong there may be the one that is meant.
-  const names = (completed.tags ?? []).map(tagNameOf).filter((one) => one !== undefined)
-  const known = completed.tags?.length ?? 0
-  if (names.length < known || completed.tags?.some((_, at) => problems.has(['tags', at]))) return
-  if (names.includes(name)) return
+function checkTag(check: Check, name: string, path: Path): void {
+  const names = knownTags(check)
+  if (names === undefined || names.includes(name)) return
+  const { problems, shown } = check
   problems.add(path, `${shown(path, name)} is not in tags of the configuration${didYouMean(name, names) || '; add it'}`)
 }
 
@@ -112,8 +109,4 @@ function soundOf({ match }: Budget): Sound {
       ...(tags.length === 0 ? {} : { tags: Object.fromEntries(tags) }),
     },
   }
-}
-
-function sound(words: readonly (string | undefined)[] | undefined): readonly string[] | undefined {
-  return words?.filter((word) => word !== undefined)
 }

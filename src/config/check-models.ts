@@ -89,21 +89,19 @@ function checkTargets({ file, problems, shown }: Check, model: FileModel, path: 
       return
     }
     const dialect = providers[name]?.dialect
-    if (
-      target?.api !== undefined &&
-      dialect !== undefined &&
-      !providerDialects[dialect].takes.some((it) => it === 'api')
-    )
+    if (dialect === undefined) return
+    const { takes, images, embeddings } = providerDialects[dialect]
+    if (target?.api !== undefined && !takes.includes('api'))
       problems.add(
         [...path, 'targets', index, 'api'],
         `is only for dialect ${takersOf('api').join(', ')}, and ${shown(at, name)} is ${dialect}; remove it`,
       )
     if (dialect === 'vertex') checkPublisher(target?.model, [...path, 'targets', index, 'model'], problems)
-    if (makesImages(model) && dialect !== undefined && !providerDialects[dialect].images) {
+    if (makesImages(model) && images !== true) {
       const able = PROVIDER_DIALECTS.filter((other) => providerDialects[other].images).join(' or ')
       problems.add(at, `${shown(at, name)} has dialect ${dialect}, which generates no images; use ${able}`)
     }
-    if (makesEmbeddings(model) && dialect !== undefined && !providerDialects[dialect].embeddings) {
+    if (makesEmbeddings(model) && embeddings !== true) {
       const able = PROVIDER_DIALECTS.filter((other) => providerDialects[other].embeddings).join(' or ')
       problems.add(at, `${shown(at, name)} has dialect ${dialect}, which makes no embeddings; use ${able}`)
     }

@@ -9,10 +9,10 @@ import { judge } from '../core/permission.ts'
 import { rulesOf } from './build.ts'
 import { checkBudgets } from './check-budgets.ts'
 import type { Check } from './check-context.ts'
-import { tagNameOf } from './check-tags.ts'
+import { knownTags } from './check-tags.ts'
 import { hashOf, isHash } from './key-hash.ts'
 import { didYouMean, type Path, pathText } from './problems.ts'
-import type { Loose } from './schema-errors.ts'
+import { type Loose, sound } from './schema-errors.ts'
 import type { File } from './schema-file.ts'
 import { hasAmount, spendProblems } from './spend-limits.ts'
 import { instant } from './timestamps.ts'
@@ -72,7 +72,7 @@ function checkTimeZone({ problems, shown }: Check, zone: string | undefined, pat
   problems.add(path, `${shown(path, zone)} is not a time zone; name one as in Europe/Berlin, or UTC`)
 }
 
-function checkSpend({ problems }: Check, spend: NonNullable<Organization['limits']>['spend'], path: Path): void {
+function checkSpend({ problems }: Check, spend: Spend, path: Path): void {
   if (spend === undefined) return
   for (const { key, words } of spendProblems(spend)) problems.add(key === undefined ? path : [...path, key], words)
 }
@@ -103,13 +103,10 @@ function checkSecret({ problems }: Check, seen: Map<string, string>, key: Key, p
 function checkKey(check: Check, organization: Organization, key: Key, path: Path): void {
   checkSpend(check, key.limits?.spend, [...path, 'limits', 'spend'])
   checkAuto(check, key.auto, [...path, 'auto'])
-  const own = key.auto
-  const whole = organization.auto ?? 'off'
-  if (whole === 'off' && own !== undefined && own !== 'off') {
-    check.problems.add([...path, 'auto'], `cannot be ${own} because the organisation's is off; set that to available`)
-  }
-  if (whole === 'mandatory' && own !== undefined && own !== 'mandatory') {
-    check.problems.add([...path, 'auto'], `cannot be ${own} because the organisation's is mandatory; remove it`)
+  const { auto: whole = 'off' } = organization
+  if (whole !== 'available' && key.auto !== undefined && key.auto !== whole) {
+    const advice = whole === 'off' ? 'set that to available' : 'remove it'
+    check.problems.add([...path, 'auto'], `cannot be ${key.auto} because the organisation's is ${whole}; ${advice}`)
   }
   checkTags(check, key.tags, [...path, 'tags'])
   checkTags(check, key.fixed_tags, [...path, 'fixed_tags'])
@@ -121,15 +118,12 @@ function checkKey(check: Check, organization: Organization, key: Key, path: Path
   }
 }
 
-function checkTags({ completed, problems }: Check, tags: Key['tags'], path: Path): void {
-  // A name that is wrong there may be the one that is meant.
-  const names = (completed.tags ?? []).map(tagNameOf).filter((name) => name !== undefined)
-  const known = completed.tags?.length ?? 0
-  if (names.length < known || completed.tags?.some((_, at) => problems.has(['tags', at]))) return
+function checkTags(check: Check, tags: Key['tags'], path: Path): void {
+  const names = knownTags(check)
   for (const name of Object.keys(tags ?? {})) {
-    if (names.includes(name)) continue
+    if (names === undefined || names.includes(name)) continue
     const advice = didYouMean(name, names) || '; add it there'
-    problems.add([...path, name], `is not in tags of the configuration${advice}`)
+    check.problems.add([...path, name], `is not in tags of the configuration${advice}`)
   }
 }
 
@@ -164,17 +158,15 @@ function isForChat(model: Loose<File['models'][number]>): boolean {
   return !['image_generation', 'embeddings'].some((other) => model.supports?.some((word) => word === other))
 }
 
+type Spend = NonNullable<Organization['limits']>['spend']
+type IsSuch = (spend: Spend) => boolean
+
 /**
  * Who may use a model under such a spend limit: the organisation (for a key that no rule names), or the first of its
  * keys.
  */
-function reaching(
-  organization: Organization,
-  owner: Path,
-  name: string,
-  isSuch: (spend: NonNullable<Organization['limits']>['spend']) => boolean,
-): string | undefined {
-  const access = { models: present(organization.models), rules: rulesOf(organization.rules) }
+function reaching(organization: Organization, owner: Path, name: string, isSuch: IsSuch): string | undefined {
+  const access = { models: sound(organization.models), rules: rulesOf(organization.rules) }
   const budgets = budgetsWith(organization, name, isSuch)
   const limited = isSuch(organization.limits?.spend) || budgets.some(({ match }) => match.keys === undefined)
   if (limited && judge(access, {}, name).allowed) return named('organisation', organization.id, owner)
@@ -182,19 +174,15 @@ function reaching(
   const key = keys.find(
     (one) =>
       (limited || isSuch(one.limits?.spend) || budgets.some((budget) => matchesKey(budget, one.id ?? ''))) &&
-      judge(access, { id: one.id, models: present(one.models) }, name).allowed,
+      judge(access, { id: one.id, models: sound(one.models) }, name).allowed,
   )
   return key && named('key', key.id, owner)
 }
 
 /** The budgets that have such a spend limit for some value, and count requests that a model serves. */
-function budgetsWith(
-  organization: Organization,
-  model: string,
-  isSuch: (spend: NonNullable<Organization['limits']>['spend']) => boolean,
-) {
+function budgetsWith(organization: Organization, model: string, isSuch: IsSuch) {
   return (organization.budgets ?? []).flatMap((budget) => {
-    const match = { keys: present(budget?.match?.keys), models: present(budget?.match?.models) }
+    const match = { keys: sound(budget?.match?.keys), models: sound(budget?.match?.models) }
     const limits = [budget?.limits, ...Object.values(budget?.except ?? {})]
     const isLimited = limits.some((one) => isSuch(one?.spend))
     return isLimited && matchesModel({ match }, model) ? [{ match }] : []
@@ -203,8 +191,4 @@ function budgetsWith(
 
 function named(what: string, id: string | undefined, path: Path): string {
   return id === undefined ? `a part of ${pathText(path)}` : `${what} "${id}"`
-}
-
-function present(globs: readonly (string | undefined)[] | undefined): readonly string[] | undefined {
-  return globs?.filter((glob) => glob !== undefined)
 }

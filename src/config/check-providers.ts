@@ -1,6 +1,7 @@
 /** Checks of providers beyond the schema: a usable address, and the keys that the dialect needs. */
 
 import type { Check } from './check-context.ts'
+import { endpointProblem } from './otel-environment.ts'
 import type { Path, Problems } from './problems.ts'
 import {
   type CredentialKind,
@@ -88,15 +89,8 @@ function checkServiceAccount(key: string | undefined, path: Path, problems: Prob
 }
 
 function checkAddress(address: string | undefined, path: Path, problems: Problems): void {
-  if (address === undefined) return
-  const url = URL.canParse(address) ? new URL(address) : undefined
-  if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    problems.add(path, 'must be an address that begins with https:// or http://')
-  } else if (url.username !== '' || url.password !== '') {
-    problems.add(path, 'must not contain a user name or password; use api_key or headers')
-  } else if (/[?#]/.test(address)) {
-    problems.add(path, 'must not contain a query or fragment')
-  }
+  const problem = address === undefined ? undefined : endpointProblem(address, 'api_key or headers')
+  if (problem !== undefined) problems.add(path, problem)
 }
 
 /** `own`: headers in lower case that weir sets itself in these requests. */

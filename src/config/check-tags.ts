@@ -17,8 +17,14 @@ const CREDENTIALS: ReadonlySet<string> = new Set([
   'cookie',
 ])
 
-export function tagNameOf(tag: Tag | undefined): string | undefined {
+function tagNameOf(tag: Tag | undefined): string | undefined {
   return typeof tag === 'string' ? tag : tag?.name
+}
+
+/** The names of the tags of the configuration; undefined if one is wrong, which may be the one that is meant. */
+export function knownTags({ completed: { tags = [] }, problems }: Check): readonly string[] | undefined {
+  const names = tags.map(tagNameOf).filter((name) => name !== undefined)
+  return names.length < tags.length || tags.some((_, at) => problems.has(['tags', at])) ? undefined : names
 }
 
 export function checkTagList({ file, problems }: Check): void {

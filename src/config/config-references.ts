@@ -56,7 +56,7 @@ export class References {
       failures.add(`${quoted(reference)} ${found.error}`)
       return reference
     })
-    if (failures.size > 0) this.problems.addShared(path, [...failures].join('; '))
+    if (failures.size > 0) this.problems.add(path, [...failures].join('; '), { isShared: true })
     return replaced
   }
 

@@ -35,7 +35,7 @@ function readYaml(text: string, sources: Sources, problems: Problems): Read | un
   const error = document.errors[0] ?? document.warnings[0]
   if (error !== undefined) {
     const { line, col } = lines.linePos(error.pos[0])
-    problems.addAt(line, `column ${col}`, explained(error, text, line))
+    problems.add(`column ${col}`, explained(error, text, line), { line })
     return undefined
   }
   return new Reader(sources, problems, lines).read(document.contents)
@@ -170,12 +170,13 @@ class Reader {
       const name = String(key.value)
       const inside = [...path, name]
       if (name === '<<') {
-        this.problems.addAt(this.lineOf(key), inside, 'merge keys are not supported; write the keys of the group out')
+        const line = this.lineOf(key)
+        this.problems.add(inside, 'merge keys are not supported; write the keys of the group out', { line })
         continue
       }
       if (entries.has(name)) {
         const first = this.lines.get(pathText(inside))
-        this.problems.addAt(this.lineOf(key), inside, `duplicate key, also on line ${first}; keep one`)
+        this.problems.add(inside, `duplicate key, also on line ${first}; keep one`, { line: this.lineOf(key) })
       }
       this.mark(key, inside)
       entries.set(name, this.value(value, inside))

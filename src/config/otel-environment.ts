@@ -44,12 +44,12 @@ export function tracesUrl(endpoint: string): string {
   return address.endsWith(TRACES_PATH) ? address : `${address}${TRACES_PATH}`
 }
 
-/** Why an address cannot be one of a collector; undefined if it can. */
-export function endpointProblem(endpoint: string): string | undefined {
+/** Why an address cannot be one of a collector or provider; undefined if it can. `instead`: of a password in it. */
+export function endpointProblem(endpoint: string, instead = 'headers'): string | undefined {
   const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined
   if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:'))
     return 'must be an address that begins with https:// or http://'
-  if (url.username !== '' || url.password !== '') return 'must not contain a user name or password; use headers'
+  if (url.username !== '' || url.password !== '') return `must not contain a user name or password; use ${instead}`
   return /[?#]/.test(endpoint) ? 'must not contain a query or fragment' : undefined
 }
 

@@ -6,10 +6,11 @@ interface OtherGateway {
   readonly name: string
   /** A key of its files that weir's do not have, if the file is one of them. */
   readonly key: (file: JsonObject) => string | undefined
-  readonly advice: string
+  /** What to do; absent: to write the file anew. */
+  readonly advice?: string
 }
 
-const WRITE = 'write a weir.yaml as weir.example.yaml shows'
+const WRITE = 'weir import has no reader for it; write a weir.yaml as weir.example.yaml shows'
 
 /** The first of these keys that the file has. */
 const oneOf =
@@ -28,27 +29,19 @@ const gateways: readonly OtherGateway[] = [
     key: (file) =>
       oneOf('strategy', 'virtual_key', 'override_params')(file) ??
       (isArray(file['targets']) && !Object.hasOwn(file, 'models') ? 'targets' : undefined),
-    advice: `weir import has no reader for it; ${WRITE}`,
   },
-  {
-    name: 'Kong',
-    key: oneOf('_format_version'),
-    advice: `weir import has no reader for it; ${WRITE}`,
-  },
+  { name: 'Kong', key: oneOf('_format_version') },
   {
     name: 'Bifrost',
     key: (file) => (isObject(file['providers']) ? oneOf('config_store', 'client', 'vector_store')(file) : undefined),
-    advice: `weir import has no reader for it; ${WRITE}`,
   },
   {
     name: 'Envoy AI Gateway or another Kubernetes resource',
     key: (file) => (Object.hasOwn(file, 'kind') ? oneOf('apiVersion')(file) : undefined),
-    advice: `weir import has no reader for it; ${WRITE}`,
   },
   {
     name: 'Helicone AI Gateway',
     key: (file) => (Object.hasOwn(file, 'models') ? undefined : oneOf('routers', 'helicone')(file)),
-    advice: `weir import has no reader for it; ${WRITE}`,
   },
 ]
 
@@ -56,7 +49,7 @@ const gateways: readonly OtherGateway[] = [
 export function otherGateway(file: JsonValue): { readonly key: string; readonly message: string } | undefined {
   // A file that has these is weir's, whatever else is in it.
   if (!isObject(file) || (Object.hasOwn(file, 'organizations') && Object.hasOwn(file, 'models'))) return undefined
-  for (const { name, key, advice } of gateways) {
+  for (const { name, key, advice = WRITE } of gateways) {
     const found = key(file)
     if (found !== undefined)
       return { key: found, message: `this is a configuration of ${name}, not of weir; ${advice}` }

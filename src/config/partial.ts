@@ -78,7 +78,7 @@ function readSections(text: string, sources: Sources, problems: Problems): Read 
     const own = new Problems()
     const part = readDocument(section, sources, own)
     if (part === undefined || !isObject(part.value)) continue
-    for (const { path, line, message } of own.list(locatorOf(part))) problems.addAt(line, path, message)
+    for (const { path, line, message } of own.list(locatorOf(part))) problems.add(path, message, { line })
     for (const [name, inside] of Object.entries(part.value)) {
       if (Object.hasOwn(value, name)) problems.add([name], 'duplicate key; keep one')
       value[name] = inside ?? null

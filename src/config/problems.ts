@@ -42,20 +42,11 @@ export class Problems {
 
   /**
    * Keeps only the first problem of each path: a later one usually follows from it (a missing name is also an unknown
-   * name).
+   * name). `line`: if it is not that of the path. `isShared`: the cause is outside the file, and of all paths with the
+   * same message, one problem is listed.
    */
-  add(path: Path | string, message: string): void {
-    this.put({ path, message, line: undefined, isShared: false })
-  }
-
-  /** As `add`, if the line is not that of the path. */
-  addAt(line: number | undefined, path: Path | string, message: string): void {
-    this.put({ path, message, line, isShared: false })
-  }
-
-  /** As `add`, for a cause outside the file: of all paths with the same message, one problem is listed. */
-  addShared(path: Path, message: string): void {
-    this.put({ path, message, line: undefined, isShared: true })
+  add(path: Path | string, message: string, more: Partial<Pick<Entry, 'line' | 'isShared'>> = {}): void {
+    put(this.byPath, { path, message, line: undefined, isShared: false, ...more })
   }
 
   /** Whether the value at this path is wrong. What follows from it needs no problem of its own. */
@@ -63,15 +54,9 @@ export class Problems {
     return this.byPath.has(pathText(path))
   }
 
-  private put(entry: Entry): void {
-    const text = typeof entry.path === 'string' ? entry.path : pathText(entry.path)
-    if (!this.byPath.has(text)) this.byPath.set(text, entry)
-  }
-
   /** Something that is valid, and probably not meant. Dropped if its path has a problem. */
   warn(path: Path, message: string): void {
-    const text = pathText(path)
-    if (!this.warnings.has(text)) this.warnings.set(text, { path, message, line: undefined, isShared: false })
+    put(this.warnings, { path, message, line: undefined, isShared: false })
   }
 
   get isEmpty(): boolean {
@@ -89,6 +74,10 @@ export class Problems {
     const own = new Map([...this.warnings].filter(([path]) => !this.byPath.has(path)))
     return located(own, locator).slice(0, PROBLEMS_MAX)
   }
+}
+
+function put(entries: Map<string, Entry>, entry: Entry): void {
+  entries.getOrInsert(typeof entry.path === 'string' ? entry.path : pathText(entry.path), entry)
 }
 
 /** Paths that a message lists; the others are only counted. */

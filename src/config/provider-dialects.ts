@@ -18,10 +18,10 @@ interface Row {
   readonly needs: readonly string[]
   /** Keys that it accepts besides those of every provider. */
   readonly takes: readonly string[]
-  /** Whether its adapter generates images. */
-  readonly images: boolean
-  /** Whether its adapter makes embeddings. */
-  readonly embeddings: boolean
+  /** Its adapter generates images. */
+  readonly images?: true
+  /** Its adapter makes embeddings. */
+  readonly embeddings?: true
   /**
    * Alternative credentials, of which exactly one is required. Absent if `api_key` is the only one; some servers need
    * none.
@@ -49,16 +49,12 @@ const rows = {
     baseUrl: 'https://api.anthropic.com',
     needs: [],
     takes: ['api_key'],
-    images: false,
-    embeddings: false,
   },
   gemini: {
     system: 'gcp.gemini',
     baseUrl: 'https://generativelanguage.googleapis.com',
     needs: [],
     takes: ['api_key'],
-    images: false,
-    embeddings: false,
   },
   azure: {
     system: 'azure.ai.openai',
@@ -69,8 +65,6 @@ const rows = {
   },
   bedrock: {
     system: 'aws.bedrock',
-    images: false,
-    embeddings: false,
     baseUrl: 'https://bedrock-runtime.{region}.amazonaws.com',
     needs: ['region'],
     takes: ['region', 'api_key', 'access_key_id', 'secret_access_key', 'session_token', 'credentials'],
@@ -82,8 +76,6 @@ const rows = {
   },
   vertex: {
     system: 'gcp.vertex_ai',
-    images: false,
-    embeddings: false,
     baseUrl: 'https://{location}-aiplatform.googleapis.com',
     needs: ['project', 'location'],
     takes: ['project', 'location', 'credentials', 'service_account'],

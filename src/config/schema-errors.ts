@@ -19,6 +19,11 @@ export type Loose<T> = T extends readonly (infer U)[]
     ? { readonly [K in keyof T]?: Loose<T[K]> | undefined }
     : T
 
+/** The entries of a list that have the right type; undefined without a list. */
+export function sound<T>(list: readonly (T | undefined)[] | undefined): readonly T[] | undefined {
+  return list?.filter((entry) => entry !== undefined)
+}
+
 /** A file with more errors than this is not a configuration, and is not checked further. */
 const ERRORS_MAX = 1000
 
@@ -45,7 +50,8 @@ export function checkShape(read: Read, problems: Problems): Shape {
   for (const error of checked.Check(value) ? [] : Value.Errors(schema, value)) {
     if (++errors > ERRORS_MAX) return { file: {}, completed: {}, data: undefined, isWhole: false }
     const path = pathOf(error.path, value)
-    if (isMistyped(error)) loose = without(loose, path)
+    // The place remains, so that indexes stay valid and the key still counts as present.
+    if (isMistyped(error)) loose = replaced(loose, path, undefined)
     addProblem(error, path, read, problems)
   }
   return { file: asLoose(loose), completed: asLoose(withDefaults(loose)), data: value, isWhole: errors === 0 }
@@ -108,7 +114,7 @@ function completedBy(type: TSchema, given: unknown): unknown {
   return completed
 }
 
-/** The type assertion is safe because `without` has removed every value of a wrong type. */
+/** The type assertion is safe because every value of a wrong type was removed. */
 function asLoose(value: unknown): Loose<File> {
   return isObject(value) ? (value as Loose<File>) : {}
 }
@@ -302,12 +308,4 @@ function replaced(value: unknown, path: Path, by: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([name, item]) => [name, name === head ? replaced(item, rest, by) : item]),
   )
-}
-
-/**
- * A copy with undefined at the path. The place remains, so that indexes stay valid and the key still counts as
- * present.
- */
-function without(value: unknown, path: Path): unknown {
-  return replaced(value, path, undefined)
 }

@@ -135,8 +135,10 @@ test('adapters generate images if the table has images: true', async () => {
     deadlines,
   }))
   const adapters = await loadAdapters({ providers })
-  for (const dialect of PROVIDER_DIALECTS)
-    expect([dialect, adapters.get(dialect)?.images !== undefined]).toEqual([dialect, providerDialects[dialect].images])
+  for (const dialect of PROVIDER_DIALECTS) {
+    const { images = false } = providerDialects[dialect]
+    expect([dialect, adapters.get(dialect)?.images !== undefined]).toEqual([dialect, images])
+  }
 })
 
 test('the page about providers names every key of every dialect in its row', () => {
