@@ -101,13 +101,18 @@ function ownerOf(path: string): string | undefined {
 
 /** The name in /etc/passwd, or the number. */
 function userName(uid: number): string {
+  return accountRows('/etc/passwd').find(([, , id]) => id === String(uid))?.[0] ?? String(uid)
+}
+
+/** The fields of each line. The runtime's own `userInfo` believes the environment. */
+export function accountRows(path: '/etc/passwd' | '/etc/group'): readonly (readonly string[])[] {
   try {
-    const lines = readFileSync('/etc/passwd', 'utf8').split('\n')
-    const fields = lines.map((line) => line.split(':')).find((each) => each[2] === String(uid))
-    return fields?.[0] ?? String(uid)
+    return readFileSync(path, 'utf8')
+      .split('\n')
+      .map((line) => line.split(':'))
   } catch {
     // A container may have none.
-    return String(uid)
+    return []
   }
 }
 

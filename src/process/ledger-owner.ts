@@ -6,8 +6,7 @@
 
 import { isLedgerProblem, openLedgerServer } from '../assembly/open-ledger.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
-import { isTyped } from './ipc/ipc.ts'
-import { type FromLedgerOwner, LEDGER_PROTOCOL, type ToLedgerOwner } from './ipc/ledger-ipc.ts'
+import { type FromLedgerOwner, isTyped, LEDGER_PROTOCOL, type ToLedgerOwner } from './ipc/ipc.ts'
 import { logClockStep } from './watchers/ledger-watch.ts'
 
 /** How long the workers may take to settle what they cut after the supervisor is gone. */

@@ -19,12 +19,11 @@ import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { type LogEventName, logEvent } from '../logging/log-events.ts'
 import type { LearnedForm } from '../providers/form-store.ts'
 import { WorkerSet } from './children/worker-set.ts'
-import { ConfigInForce } from './config-in-force.ts'
+import { appendToAudit, ConfigInForce } from './config-in-force.ts'
 import { type Control, openControl } from './control/control-socket.ts'
 import { pointToDataDir } from './control/gateway-pointer.ts'
 import { Fleet } from './fleet/fleet.ts'
 import { PROTOCOL, type WorkerStatus } from './ipc/ipc.ts'
-import { appendToAudit } from './reload-audit.ts'
 import { ServiceManager } from './service-manager/service-manager.ts'
 import { type PassedSocket, passedSocket, portProblem } from './service-manager/socket-activation.ts'
 import { AddressProblem, authority, explain, type ListenAddress } from './system/listen-address.ts'
@@ -114,21 +113,15 @@ class Supervisor {
       onTargets: () => this.models.look(),
     })
     const { workers } = this
-    this.models = new ModelWatch({
-      logger: log.logger,
-      config: () => this.config.current,
-      stateOf: (target) => workers.reports.targets.stateOf(target),
-    })
-    this.alerts = new SupervisorAlerts({
-      logger: log.logger,
-      watched: {
-        ledgers: () => workers.reports.ledgers,
-        stateOf: (target) => workers.reports.targets.stateOf(target),
-        deathsSince: (sinceMs) => workers.deathsSince(sinceMs),
-        areWorkersReady: () => workers.size > 0 && workers.readyCount === workers.size,
-        reloadProblems: () => this.config.lastReload?.problems ?? [],
-        mixedFleet: () => mixedFleet(this.fleet, Date.now()),
-      },
+    const stateOf = (target: TargetRef) => workers.reports.targets.stateOf(target)
+    this.models = new ModelWatch(log.logger, () => this.config.current, stateOf)
+    this.alerts = new SupervisorAlerts(log.logger, {
+      ledgers: () => workers.reports.ledgers,
+      stateOf,
+      deathsSince: (sinceMs) => workers.deathsSince(sinceMs),
+      areWorkersReady: () => workers.size > 0 && workers.readyCount === workers.size,
+      reloadProblems: () => this.config.lastReload?.problems ?? [],
+      mixedFleet: () => mixedFleet(this.fleet, Date.now()),
     })
     this.config = new ConfigInForce(options.load, log.logger, {
       swap: (current, next) => workers.reload(current, next),
@@ -175,7 +168,7 @@ class Supervisor {
     this.port = address.port
     const admin = await this.openAdmin(config.admin)
     await this.openControl(config.dataDir, admin)
-    this.watchDisk(config.dataDir)
+    new DiskWatch(config.dataDir, this.log.logger).start()
     await this.alerts.use(config)
     await this.workers.whenReady()
     if (this.ending) return
@@ -265,9 +258,7 @@ class Supervisor {
 
   /** The first signal drains, the second cuts. `why`: the signal, or who asked for it. */
   private end(why: Readonly<Record<string, string>>): void {
-    if (this.ending) {
-      return this.workers.cut()
-    }
+    if (this.ending) return this.workers.cut()
     this.ending = true
     // The next gateway may start while the requests of this one end: both write to the outbox, as workers do.
     this.dataDirLock?.release()
@@ -341,11 +332,6 @@ class Supervisor {
   private replaceWorkers(): void {
     if (this.accepting) void this.replacements.request()
     else this.replaceWanted = true
-  }
-
-  /** Its timer does not keep the process alive. */
-  private watchDisk(dataDir: string): void {
-    new DiskWatch(dataDir, this.log.logger).start()
   }
 
   private logEvent(event: LogEventName, fields?: Readonly<Record<string, unknown>>): void {

@@ -51,6 +51,11 @@ type Start = Extract<ToWorker, { type: 'start' }>
 interface Built {
   readonly start: Start
   readonly service: InferenceService
+  readonly poster: FiguresPoster
+  readonly keys: KeyFollower
+  readonly watch: LedgerWatch
+  readonly passed: PassedBudgetWatch | undefined
+  readonly stopUpkeep: () => void
 }
 
 interface Running extends Built {
@@ -85,15 +90,10 @@ class Worker {
   private readonly forms = new FormStore((evidence) => send({ type: 'form-evidence', evidence }))
   private readonly room = new SupervisorRoom(send)
   private readonly feed = new RequestFeed((lines, omitted) => send({ type: 'requests', lines, omitted }))
-  private keys: KeyFollower | undefined
-  private watch: LedgerWatch | undefined
-  private passed: PassedBudgetWatch | undefined
-  private poster: FiguresPoster | undefined
   private readonly targets = new TargetReports(
     () => this.built?.service.takeTargetTimes() ?? [],
     (targets) => send({ type: 'targets', targets }),
   )
-  private stopUpkeep: () => void = () => {}
   private stopProbing: () => void = () => {}
   private mustOwnLedger = false
   private takeOverLedger: () => Promise<void> = () => Promise.resolve()
@@ -143,7 +143,7 @@ class Worker {
         return
       case 'commit':
         this.running?.service.commit()
-        return this.keys?.configurationChanged()
+        return this.running?.keys.configurationChanged()
       case 'abort':
         this.preparations++
         return this.running?.service.abort()
@@ -180,49 +180,50 @@ class Worker {
   }
 
   private async start(start: Start): Promise<void> {
-    const { worker, config, ledger: role, replaces = false } = start
+    const { config, replaces = false } = start
     this.items.sendsLines = start.takesItemLines === true
     this.log.alone(config.workers === 1 && !replaces)
     this.log.format(config.log?.format ?? 'auto')
     if (config.nodeName !== undefined) this.log.node(config.nodeName)
-    let service: InferenceService
     try {
-      const { ledger, takeOver, reportPassed } = await openWorkerLedger(config, role, worker === 0, (stepMs) =>
-        logClockStep(this.log.logger, stepMs),
-      )
-      this.takeOverLedger = takeOver
-      // The owner has ended since this process was started.
-      if (this.mustOwnLedger) await takeOver()
-      const adapters = await loadAdapters(config)
-      service = new InferenceService({
-        config,
-        adapters,
-        log: { logger: this.log.logger, request: (fields, level) => this.feed.add(this.log.request(fields, level)) },
-        ledger,
-        items: this.items,
-        forms: this.forms,
-        marks: sharedMarks(config.dataDir),
-        room: await roomSource(config, this.room),
-        publish: (update) => send({ type: 'news', news: update }),
-        claimProbe: config.workers === 1 && config.ledger.kind === 'embedded' ? undefined : this.claimProbe,
-        targetTurned: () => this.targets.turned(),
-        fieldsIgnored: (hint) => send({ type: 'fields-ignored', hint }),
-      })
-      this.poster = posterOf(service)
-      this.keys = await followKeys(config, service, this.log.logger, worker)
-      this.watch = new LedgerWatch(service, this.log.logger, worker, (up, problem) =>
-        send({ type: 'ledger', up, problem }),
-      )
-      if (reportPassed !== undefined) this.passed = new PassedBudgetWatch(reportPassed, service, this.log.logger)
-      // One worker of each machine maintains the data in Redis.
-      if (worker === 0) this.stopUpkeep = await workerUpkeep(config, service, this.log.logger, sendFields)
+      this.built = await this.build(start)
     } catch (error) {
       send({ type: 'failed', reason: problemOf(error) })
       return
     }
-    this.built = { start, service }
     if (adopts(start)) send({ type: 'built' })
     else this.serve(this.built)
+  }
+
+  private async build(start: Start): Promise<Built> {
+    const { worker, config, ledger: role } = start
+    const { logger } = this.log
+    const stepped = (stepMs: number) => logClockStep(logger, stepMs)
+    const { ledger, takeOver, reportPassed } = await openWorkerLedger(config, role, worker === 0, stepped)
+    this.takeOverLedger = takeOver
+    // The owner has ended since this process was started.
+    if (this.mustOwnLedger) await takeOver()
+    const service = new InferenceService({
+      config,
+      adapters: await loadAdapters(config),
+      log: { logger, request: (fields, level) => this.feed.add(this.log.request(fields, level)) },
+      ledger,
+      items: this.items,
+      forms: this.forms,
+      marks: sharedMarks(config.dataDir),
+      room: await roomSource(config, this.room),
+      publish: (update) => send({ type: 'news', news: update }),
+      claimProbe: config.workers === 1 && config.ledger.kind === 'embedded' ? undefined : this.claimProbe,
+      targetTurned: () => this.targets.turned(),
+      fieldsIgnored: (hint) => send({ type: 'fields-ignored', hint }),
+    })
+    const keys = await followKeys(config, service, logger, worker)
+    const watch = new LedgerWatch(service, logger, worker, (up, problem) => send({ type: 'ledger', up, problem }))
+    const passed = reportPassed && new PassedBudgetWatch(reportPassed, service, logger)
+    // One worker of each machine maintains the data in Redis.
+    const measured = (fields: number) => send({ type: 'fields', fields })
+    const stopUpkeep = worker === 0 ? await workerUpkeep(config, service, logger, measured) : () => {}
+    return { start, service, poster: posterOf(service), keys, watch, passed, stopUpkeep }
   }
 
   private readonly claimProbe = (target: TargetRef): Promise<boolean> =>
@@ -241,7 +242,8 @@ class Worker {
   }
 
   /** Accepts requests from now on: from a socket of its own, or from the one that the supervisor has sent. */
-  private serve({ start, service }: Built): void {
+  private serve(built: Built): void {
+    const { start, service, passed } = built
     const { worker, address } = start
     const isPassed = adopts(start)
     let server: WorkerServer
@@ -252,10 +254,10 @@ class Worker {
       send({ type: 'failed', reason })
       return
     }
-    this.running = { start, service, server }
-    this.watch?.start()
-    if (this.passed !== undefined) slowTicker.add(this.passed)
-    this.poster?.start()
+    this.running = { ...built, server }
+    built.watch.start()
+    if (passed !== undefined) slowTicker.add(passed)
+    built.poster.start()
     this.targets.start()
     if (worker === 0) this.probeTargets(service.prober())
     server.watchDescriptors(this.log.logger, worker)
@@ -342,18 +344,18 @@ class Worker {
 
   private async finish(): Promise<void> {
     if (this.running !== undefined) {
-      const { server, service, start } = this.running
+      const { server, service, start, keys, watch, passed, stopUpkeep, poster } = this.running
       // The socket stays open after this process, and another one accepts from it then.
       if (start.adopts === true) await this.leaveInTime(server)
       const seconds = Math.max(0, Math.min(service.drainSeconds, (this.drainByMs - performance.now()) / 1000))
       const end = await server.drain(seconds, this.cutNow.promise)
       if (end === 'cut') logEvent(this.log.logger, 'requests.cut', { worker: start.worker })
-      await this.keys?.stop()
-      this.watch?.stop()
-      if (this.passed !== undefined) slowTicker.remove(this.passed)
-      this.stopUpkeep()
+      await keys.stop()
+      watch.stop()
+      if (passed !== undefined) slowTicker.remove(passed)
+      stopUpkeep()
       await service.close()
-      this.poster?.stop()
+      poster.stop()
       this.targets.stop()
       this.stopProbing()
     }
@@ -408,11 +410,6 @@ function problemOf(error: unknown): string {
   if (error instanceof UnusableConfiguration) return error.message
   if (isLedgerProblem(error)) return error.message
   throw error
-}
-
-/** The number of fields of the largest organisation in Redis. */
-function sendFields(fields: number): void {
-  send({ type: 'fields', fields })
 }
 
 /** Does nothing if the supervisor is gone; `disconnect` has begun the drain then. */

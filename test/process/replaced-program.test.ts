@@ -7,8 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { PROTOCOL } from '../../src/process/ipc/ipc.ts'
-import { LEDGER_PROTOCOL } from '../../src/process/ipc/ledger-ipc.ts'
+import { LEDGER_PROTOCOL, PROTOCOL } from '../../src/process/ipc/ipc.ts'
 import { Caller, requestBytes } from '../support/caller.ts'
 import { RedisServer } from '../support/redis.ts'
 import { provider } from './provider.ts'
@@ -197,7 +196,7 @@ test('an owner of the ledger of another protocol replaces neither one that runs 
     program: copy.program,
   })
   const owner = await weir.ledgerOwner()
-  const restore = await copy.change('process/ipc/ledger-ipc.ts', /LEDGER_PROTOCOL = \d+/, 'LEDGER_PROTOCOL = 999')
+  const restore = await copy.change('process/ipc/ipc.ts', /LEDGER_PROTOCOL = \d+/, 'LEDGER_PROTOCOL = 999')
   weir.signal('SIGUSR2')
   const problem =
     'the program file speaks version 999 of the protocol between the ledger and its workers, and the running ' +

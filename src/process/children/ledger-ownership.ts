@@ -69,7 +69,7 @@ export class LedgerOwnership {
   gone(worker: WorkerProcess): void {
     if (this.worker !== worker) return
     this.worker = this.options.workers().find(({ isAlive }) => isAlive)
-    this.worker?.messages.ownLedger()
+    this.worker?.send({ type: 'own' })
   }
 
   /** Replaces the ledger's own process. Resolves to the reason why the old one stays, if it does. */

@@ -3,8 +3,9 @@
  * run a program of his own as the user of weir.
  */
 
-import { readFileSync, realpathSync, statSync } from 'node:fs'
+import { realpathSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { accountRows } from '../../assembly/data-dir.ts'
 import { messageOf } from '../../core/error-message.ts'
 import { hasCode } from '../../core/system-error.ts'
 import { workerCommand } from './worker-command.ts'
@@ -50,8 +51,8 @@ function isTrusted(uid: number): boolean {
 
 /** Whether a group has members besides root and this user. One that `/etc/group` does not list may have any. */
 function hasOthers(gid: number): boolean {
-  const users = rowsOf('/etc/passwd').map(([name = '', , uid = '', group]) => ({ name, uid: Number(uid), group }))
-  const row = rowsOf('/etc/group').find(([, , id]) => id === String(gid))
+  const users = accountRows('/etc/passwd').map(([name = '', , uid = '', group]) => ({ name, uid: Number(uid), group }))
+  const row = accountRows('/etc/group').find(([, , id]) => id === String(gid))
   if (row === undefined) return true
   const listed = (row[3] ?? '').split(',').filter((name) => name !== '')
   const uids = [
@@ -59,15 +60,4 @@ function hasOthers(gid: number): boolean {
     ...users.filter(({ group }) => group === String(gid)).map(({ uid }) => uid),
   ]
   return uids.some((uid) => !isTrusted(uid))
-}
-
-function rowsOf(path: string): readonly (readonly string[])[] {
-  try {
-    return readFileSync(path, 'utf8')
-      .split('\n')
-      .map((line) => line.split(':'))
-  } catch {
-    // A container may have none.
-    return []
-  }
 }

@@ -36,9 +36,9 @@ export function needsRestart(current: Config, next: Config): readonly string[] {
 }
 
 /** Lets a worker that was replaced follow a reload: the keys that it withdraws end streams there, too. */
-export async function follow({ messages }: WorkerProcess, config: Config): Promise<void> {
-  if ((await messages.prepare(config)) === undefined) messages.commit()
-  else messages.abort()
+export async function follow(worker: WorkerProcess, config: Config): Promise<void> {
+  const problem = await worker.messages.prepare(config)
+  worker.send({ type: problem === undefined ? 'commit' : 'abort' })
 }
 
 /**
@@ -51,11 +51,11 @@ export async function swap(workers: readonly WorkerProcess[], config: Config): P
     (problem) => problem !== undefined,
   )
   if (problems.length > 0) {
-    for (const worker of ready) worker.messages.abort()
+    for (const worker of ready) worker.send({ type: 'abort' })
     return [...new Set(problems)]
   }
   for (const worker of workers) worker.config = config
-  for (const worker of ready) worker.messages.commit()
+  for (const worker of ready) worker.send({ type: 'commit' })
   // A worker that was starting meanwhile got the old configuration.
   for (const worker of workers) if (!ready.includes(worker) && worker.state !== 'down') worker.replace()
   return []

@@ -28,11 +28,6 @@ const READ_MAX = 500
 
 type TargetNews = Extract<PeerUpdate, { readonly about: 'rest' | 'room' }>
 
-interface SharedRestsOptions {
-  /** Takes what another node found out about a target of this configuration. */
-  readonly received: (news: TargetNews) => void
-}
-
 export class SharedRests extends PolledRedis {
   private readonly node = crypto.randomUUID()
   private entries = new TargetEntries({ providers: [], models: [] })
@@ -42,7 +37,8 @@ export class SharedRests extends PolledRedis {
 
   constructor(
     place: RedisConfig,
-    private readonly options: SharedRestsOptions,
+    /** Takes what another node found out about a target of this configuration. */
+    private readonly received: (news: TargetNews) => void,
   ) {
     super(place, 'weir-targets', LOOK_MS)
   }
@@ -112,15 +108,15 @@ export class SharedRests extends PolledRedis {
         const rest = this.restOf(entry, nowMs)
         if (rest !== undefined && !newest.has(targetKey(rest))) newest.set(targetKey(rest), rest)
       }
-      for (const rest of newest.values()) this.options.received({ about: 'rest', rest })
+      for (const rest of newest.values()) this.received({ about: 'rest', rest })
       return
     }
     for (const entry of await client.xrange(NEWS, `(${this.last}`, '+', 'COUNT', READ_MAX)) {
       this.last = entry[0]
       const rest = this.restOf(entry)
-      if (rest !== undefined) this.options.received({ about: 'rest', rest })
+      if (rest !== undefined) this.received({ about: 'rest', rest })
       const room = this.roomOf(entry)
-      if (room !== undefined) this.options.received({ about: 'room', room })
+      if (room !== undefined) this.received({ about: 'room', room })
     }
   }
 

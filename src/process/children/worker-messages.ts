@@ -1,6 +1,6 @@
 /**
- * The messages that the supervisor sends to one worker, and the replies that it waits for: each comes in time, or a
- * fallback does. What a message means is in `ipc.ts`.
+ * The messages to one worker that it answers, and their answers: each comes in time, or a fallback does. What a message
+ * means is in `ipc.ts`.
  */
 
 import type { Config } from '../../config/config.ts'
@@ -18,71 +18,38 @@ const LEND_MS_MAX = 1000
 /** The messages that a worker answers with. */
 type Reply = Extract<ToSupervisor, { type: 'status' | 'recent' | 'prepared' | 'lent' }>
 
-interface Receiver {
-  /** The start of every reason and problem: `worker 0`. */
-  readonly name: string
-  readonly send: (message: ToWorker) => void
-}
-
 export class WorkerMessages {
   private readonly statuses = new PendingReplies<WorkerStatus>(STATUS_MS_MAX)
   private readonly recents = new PendingReplies<readonly string[]>(RECENT_MS_MAX)
   private readonly preparations = new PendingReplies<string | undefined>(PREPARE_MS_MAX)
   private readonly sockets = new PendingReplies<string | undefined>(LEND_MS_MAX)
 
-  constructor(private readonly worker: Receiver) {}
-
-  commit(): void {
-    this.worker.send({ type: 'commit' })
-  }
-
-  abort(): void {
-    this.worker.send({ type: 'abort' })
-  }
-
-  /** Lets it send the lines of requests that end, at most this many a second; 0: none. */
-  watch(linesASecond: number): void {
-    this.worker.send({ type: 'watch', linesASecond })
-  }
-
-  /** The worker that owned the embedded ledger is gone, and this one is its successor. */
-  ownLedger(): void {
-    this.worker.send({ type: 'own' })
-  }
-
-  /** No other worker writes to the log. */
-  writesAlone(): void {
-    this.worker.send({ type: 'alone' })
-  }
-
-  /** Ends a drain at once. */
-  cut(): void {
-    this.worker.send({ type: 'cut' })
-  }
+  constructor(
+    /** The start of every reason and problem: `worker 0`. */
+    private readonly name: string,
+    private readonly send: (message: ToWorker) => void,
+  ) {}
 
   /** Each reason names the worker. */
   async status(): Promise<WorkerStatus> {
-    const { name, send } = this.worker
     const late = { reasons: ['does not answer'] }
-    const { reasons, ...status } = await this.statuses.ask((id) => send({ type: 'status', id }), late)
-    return { ...status, reasons: reasons.map((reason) => `${name} ${reason}`) }
+    const { reasons, ...status } = await this.statuses.ask((id) => this.send({ type: 'status', id }), late)
+    return { ...status, reasons: reasons.map((reason) => `${this.name} ${reason}`) }
   }
 
   /** Resolves to the log lines of the last requests, the oldest first; none without an answer. */
   recent(): Promise<readonly string[]> {
-    return this.recents.ask((id) => this.worker.send({ type: 'recent', id }), [])
+    return this.recents.ask((id) => this.send({ type: 'recent', id }), [])
   }
 
   /** The first half of a reload. Resolves to the problem that prevents it, if there is one. */
   prepare(config: Config): Promise<string | undefined> {
-    const { name, send } = this.worker
-    return this.preparations.ask(() => send({ type: 'prepare', config }), `${name} does not answer`)
+    return this.preparations.ask(() => this.send({ type: 'prepare', config }), `${this.name} does not answer`)
   }
 
   /** Asks for the listening socket, which comes through the descriptor channel. Resolves to the problem, if any. */
   lend(): Promise<string | undefined> {
-    const { name, send } = this.worker
-    return this.sockets.ask(() => send({ type: 'lend' }), `${name} does not answer`)
+    return this.sockets.ask(() => this.send({ type: 'lend' }), `${this.name} does not answer`)
   }
 
   take(reply: Reply): void {
@@ -100,7 +67,7 @@ export class WorkerMessages {
 
   /** The process of the worker has ended: no reply comes. */
   gone(): void {
-    const problem = `${this.worker.name} died`
+    const problem = `${this.name} died`
     this.preparations.answerAll(problem)
     this.sockets.answerAll(problem)
     this.statuses.answerAll({ reasons: ['is down'] })

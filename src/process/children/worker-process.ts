@@ -102,7 +102,7 @@ export class WorkerProcess {
     private readonly logger: Logger,
     private readonly events: WorkerProcessEvents,
   ) {
-    this.messages = new WorkerMessages({ name: `worker ${index}`, send: (message) => this.send(message) })
+    this.messages = new WorkerMessages(`worker ${index}`, (message) => this.send(message))
   }
 
   /**
@@ -274,11 +274,6 @@ export class WorkerProcess {
     this.send({ type: 'adopt' })
   }
 
-  private listensOn(port: number): void {
-    if (this.settings === undefined) return
-    this.settings = { ...this.settings, address: { ...this.settings.address, port } }
-  }
-
   private named(reason: string): string {
     return `worker ${this.index} ${reason}`
   }
@@ -351,7 +346,7 @@ export class WorkerProcess {
     // A worker that is paused in a debugger does not answer for as long as the debugger likes.
     if (this.env['BUN_INSPECT'] === undefined) this.heartbeat.start()
     // A replacement must listen on the same port, even if any port was good enough for this process.
-    this.listensOn(port)
+    if (this.settings !== undefined) this.settings = { ...this.settings, address: { ...this.settings.address, port } }
     this.events.onReady(port)
     this.replacement?.ready.resolve()
     this.replacement = undefined

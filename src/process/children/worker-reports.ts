@@ -5,6 +5,7 @@
 
 import type { PeerUpdate } from '../../assembly/inference-service.ts'
 import type { Config } from '../../config/config.ts'
+import type { TargetRef } from '../../core/model-config.ts'
 import { Breaker, type TargetTimes } from '../../gateway/breaker.ts'
 import { TargetStates } from '../../gateway/target-states.ts'
 import { MachineItems } from '../../items/machine-items.ts'
@@ -12,11 +13,12 @@ import type { Logger } from '../../logging/log.ts'
 import { logEvent } from '../../logging/log-events.ts'
 import { MergedFigures } from '../../metrics/merged-figures.ts'
 import type { LedgerReport, Report } from '../ipc/ipc.ts'
+import { ProbeLeases } from '../ipc/probe-lease.ts'
 import { itemsOfLines, sizeOf } from '../ipc/supervisor-items.ts'
 import { FormKeeper } from './form-keeper.ts'
 import { HintKeeper } from './hint-keeper.ts'
 import { RoomKeeper } from './room-keeper.ts'
-import { TargetNews } from './target-news.ts'
+import { SharedRests } from './shared-rests.ts'
 import type { WorkerProcess } from './worker-process.ts'
 
 /** How late a worker may report the calls of its targets: they do it every 400 ms, also if nothing turns. */
@@ -52,7 +54,9 @@ export class WorkerReports {
   readonly figures = new MergedFigures()
   /** The number of fields of the largest organisation in Redis; undefined until a worker has counted them. */
   fields: number | undefined
-  private readonly news = new TargetNews(this.health, (update) => this.broadcast(update))
+  private readonly probes = new ProbeLeases(this.health)
+  /** With Redis, which may have other nodes: what they and this one find out of targets. */
+  private rests: SharedRests | undefined
   /** Without Redis: what the workers take of the limits of providers. */
   private readonly room = new RoomKeeper()
   /** What the workers' callers may refer to, if it is not in Redis. Workers are replaced, and this process is not. */
@@ -77,8 +81,10 @@ export class WorkerReports {
   use(config: Config, before?: Config): void {
     this.forms.use(config)
     this.items.use(config, before)
-    this.news.use(config)
     this.room.use(config)
+    const { ledger } = config
+    if (ledger.kind === 'redis') this.rests ??= new SharedRests(ledger.redis, (news) => this.broadcast(news))
+    this.rests?.use(config)
   }
 
   take(message: Report, worker: WorkerProcess): void {
@@ -98,9 +104,11 @@ export class WorkerReports {
         return
       case 'requests':
         return this.options.onRequests(message.lines, message.omitted)
-      case 'news':
-        this.news.send(message.news)
-        return this.broadcast(message.news, worker)
+      case 'news': {
+        const { news } = message
+        if (news.about === 'rest' || news.about === 'room') this.rests?.send(news)
+        return this.broadcast(news, worker)
+      }
       case 'remember':
       case 'item-lines': {
         const items = message.type === 'remember' ? message.items : itemsOfLines(message)
@@ -124,9 +132,9 @@ export class WorkerReports {
       case 'report-room':
         return this.room.report(message.reports)
       case 'claim':
-        void this.news
-          .grantProbe(holder, message.target)
-          .then((granted) => worker.send({ type: 'granted', id: message.id, granted }))
+        void this.grantProbe(holder, message.target).then((granted) =>
+          worker.send({ type: 'granted', id: message.id, granted }),
+        )
     }
   }
 
@@ -146,7 +154,7 @@ export class WorkerReports {
   /** The process of a worker is gone. `pid`: of the process, if it could be started. */
   gone(worker: WorkerProcess, pid: number | undefined): void {
     if (pid !== undefined) this.figures.gone(pid)
-    this.news.gone(worker.holder)
+    this.probes.gone(worker.holder)
     this.room.gone(worker.holder)
     this.reported.delete(worker)
   }
@@ -154,12 +162,20 @@ export class WorkerReports {
   /** After the last worker, which gives its room back. */
   close(): void {
     this.forms.close()
-    this.news.close()
+    this.rests?.close()
     this.room.close()
   }
 
   private get workers(): readonly WorkerProcess[] {
     return this.options.workers()
+  }
+
+  /** Resolves to whether a worker may probe a target: one at a time of all nodes. */
+  private async grantProbe(holder: number, target: TargetRef): Promise<boolean> {
+    if (!this.probes.grant(holder, target)) return false
+    const granted = (await this.rests?.claim(target)) ?? true
+    if (!granted) this.probes.refuse(holder, target)
+    return granted
   }
 
   private hear(times: readonly TargetTimes[], holder: number): void {
@@ -172,7 +188,7 @@ export class WorkerReports {
   private judgeSoon(): void {
     const judge = () => {
       for (const rest of this.targets.dueRests()) {
-        this.news.hear(rest)
+        this.probes.hear(rest)
         for (const worker of this.workers) worker.forward({ about: 'rest', rest })
       }
       this.options.onTargets()
@@ -183,7 +199,7 @@ export class WorkerReports {
   /** Passes on what a worker, or without `from` another node, found out. */
   private broadcast(update: PeerUpdate, from?: WorkerProcess): void {
     if (update.about === 'rest') {
-      this.news.hear(update.rest)
+      this.probes.hear(update.rest)
       this.targets.hearRest(update.rest)
       this.options.onTargets()
     }

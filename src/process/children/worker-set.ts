@@ -150,7 +150,7 @@ export class WorkerSet {
   /** Whether the workers send the lines of requests that end. */
   watch(isWatched: boolean): void {
     this.isWatched = isWatched
-    for (const worker of this.all()) worker.messages.watch(this.linesOfEach)
+    for (const worker of this.all()) this.sendWatch(worker)
   }
 
   /** Resolves to the log lines of the last requests, the newest first. */
@@ -215,7 +215,7 @@ export class WorkerSet {
 
   /** Ends a drain at once. */
   cut(): void {
-    for (const worker of this.all()) worker.messages.cut()
+    for (const worker of this.all()) worker.send({ type: 'cut' })
   }
 
   async kill(): Promise<void> {
@@ -225,8 +225,9 @@ export class WorkerSet {
     await this.ledger.kill()
   }
 
-  private get linesOfEach(): number {
-    return this.isWatched ? Math.ceil(LINES_A_SECOND / Math.max(1, this.size)) : 0
+  private sendWatch(worker: WorkerProcess): void {
+    const linesASecond = this.isWatched ? Math.ceil(LINES_A_SECOND / Math.max(1, this.size)) : 0
+    worker.send({ type: 'watch', linesASecond })
   }
 
   private all(): readonly WorkerProcess[] {
@@ -273,7 +274,7 @@ export class WorkerSet {
       onReady: (port) => {
         this.chosenPort.resolve(port)
         this.reports.inform(worker)
-        if (this.isWatched) worker.messages.watch(this.linesOfEach)
+        if (this.isWatched) this.sendWatch(worker)
         if (this.serving.every((each) => each.state === 'ready')) this.started.resolve()
       },
       onFailed: (reason) => {
@@ -310,7 +311,7 @@ export class WorkerSet {
     void old.whenGone.then(() => {
       clearTimeout(limit)
       this.others.delete(old)
-      if (this.all().length === 1) next.messages.writesAlone()
+      if (this.all().length === 1) next.send({ type: 'alone' })
     })
   }
 }

@@ -55,10 +55,8 @@ interface Report {
   readonly place: string
 }
 
-interface Known {
+interface Known extends Report {
   readonly row: NodeRow
-  readonly now: FiguresNow
-  readonly place: string
 }
 
 export class Fleet implements FleetView {

@@ -1,11 +1,11 @@
 /**
- * The messages between the supervisor and its workers, as JSON. After an upgrade of the program file the supervisor is
+ * The messages of the supervisor with its workers and with the owner of the embedded ledger, as JSON. After an upgrade of the program file the supervisor is
  * still the old program, and workers that it starts are the new one: names on the wire do not change, and an unknown
  * message is ignored.
  */
 
 import type { PeerUpdate } from '../../assembly/inference-service.ts'
-import type { LedgerRole } from '../../assembly/open-ledger.ts'
+import type { LedgerPlace, LedgerRole } from '../../assembly/open-ledger.ts'
 import type { Build } from '../../assembly/version.ts'
 import type { Amount, Ask, RoomReport, Taken } from '../../capacity/common-room.ts'
 import type { Turn } from '../../capacity/organization-turns.ts'
@@ -159,6 +159,28 @@ export type Report = Exclude<
   ToSupervisor,
   { type: 'hello' | 'built' | 'ready' | 'failed' | 'status' | 'recent' | 'prepared' | 'lent' | 'pong' | 'build' }
 >
+
+/** The version of the messages of the embedded ledger's owner with the supervisor, below, and with the workers. */
+export const LEDGER_PROTOCOL = 2
+
+export type ToLedgerOwner =
+  /**
+   * Open the ledger and accept workers. Answered by `owned` or `failed`. Ignored if `protocol`, which is the
+   * supervisor's, is another one: the supervisor then ends the process. Earlier supervisors send none.
+   */
+  | { readonly type: 'own'; readonly place: LedgerPlace; readonly role: LedgerRole; readonly protocol?: number }
+  /** Answered by `pong`. */
+  | { readonly type: 'ping' }
+  /** Write everything and end. */
+  | { readonly type: 'stop' }
+
+export type FromLedgerOwner =
+  /** The first message. */
+  | { readonly type: 'hello'; readonly protocol: number }
+  | { readonly type: 'owned' }
+  /** The ledger cannot be opened, and a restart would not help. */
+  | { readonly type: 'failed'; readonly reason: string }
+  | { readonly type: 'pong' }
 
 /** Whether a message of the other process has a type. One that the receiver does not know matches none of its cases. */
 export function isTyped<Message extends { readonly type: string }>(message: unknown): message is Message {

@@ -68,15 +68,7 @@ export interface Watched {
   readonly mixedFleet: () => MixedFleet | undefined
 }
 
-interface AlertWatchOptions {
-  /** With `alerts`. */
-  readonly config: Config
-  readonly logger: Logger
-  readonly watched: Watched
-}
-
 export class AlertWatch {
-  private config: Config
   private readonly alerts: Alerts
   private readonly ledger: ReturnType<typeof alertLedger>
   private readonly timer: ReturnType<typeof setInterval>
@@ -99,10 +91,13 @@ export class AlertWatch {
   /** What the last reading found, so that the queue is asked for news alone. */
   private reported: ReadonlySet<string> = new Set()
 
-  constructor(private readonly options: AlertWatchOptions) {
-    const { config, logger } = options
+  /** `config`: with `alerts`. */
+  constructor(
+    private config: Config,
+    logger: Logger,
+    private readonly watched: Watched,
+  ) {
     if (config.alerts === undefined) throw new Error('The configuration has no alerts.')
-    this.config = config
     this.ledger = alertLedger(config, () => this.alerts.claims())
     const nodes = config.ledger.kind === 'redis' ? this.ledger : undefined
     const node = config.nodeName ?? hostname()
@@ -169,13 +164,13 @@ export class AlertWatch {
   }
 
   private lookAtTargets(): void {
-    const { stateOf } = this.options.watched
+    const { stateOf } = this.watched
     for (const { type, found, isOpen } of targetAlerts(this.config, stateOf, Date.now()))
       this.alerts.hold(type, found, isOpen)
   }
 
   private lookAtLedger(): void {
-    const reports = this.options.watched.ledgers()
+    const reports = this.watched.ledgers()
     if (reports.length === 0) return
     const down = reports.find(({ up }) => !up)
     const reason = down?.problem ?? 'The ledger does not answer.'
@@ -190,7 +185,7 @@ export class AlertWatch {
     if (performance.now() < this.diskDueMs) return
     this.diskDueMs = performance.now() + DISK_MS
     const space = spaceOf(dataDir)
-    const isReported = this.options.watched.ledgers().some(({ problem }) => isDiskFull(problem))
+    const isReported = this.watched.ledgers().some(({ problem }) => isDiskFull(problem))
     if (space === undefined && !isReported) return
     // A full disk has space again once twice as much is free.
     const limit = fullBelow(space?.totalBytes ?? 0) * (this.isDiskFull ? 2 : 1)
@@ -200,7 +195,7 @@ export class AlertWatch {
   }
 
   private lookAtProcesses(): void {
-    const { deathsSince, areWorkersReady, reloadProblems } = this.options.watched
+    const { deathsSince, areWorkersReady, reloadProblems } = this.watched
     const died = deathsSince(Date.now() - DEATH_SHOWN_MS).map(
       ({ worker, how }): Occurrence => ({ type: 'worker.died', fields: { worker, how } }),
     )
@@ -215,7 +210,7 @@ export class AlertWatch {
 
   /** Every node knows; one of them reports it. */
   private lookAtFleet(): void {
-    const mixed = this.options.watched.mixedFleet()
+    const mixed = this.watched.mixedFleet()
     const found = mixed === undefined ? [] : [mixedAlert(mixed)]
     this.alerts.endMissing(
       'fleet.mixed',

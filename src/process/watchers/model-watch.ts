@@ -7,22 +7,20 @@ import { hasAnswered, type TargetState } from '../../gateway/target-states.ts'
 import type { Logger } from '../../logging/log.ts'
 import { logEvent } from '../../logging/log-events.ts'
 
-interface ModelWatchOptions {
-  readonly logger: Logger
-  readonly config: () => Config | undefined
-  readonly stateOf: (target: TargetRef) => TargetState
-}
-
 export class ModelWatch {
   /** The models that were logged as down, and since when. */
   private readonly down = new Map<string, string>()
 
-  constructor(private readonly options: ModelWatchOptions) {}
+  constructor(
+    private readonly logger: Logger,
+    private readonly config: () => Config | undefined,
+    private readonly stateOf: (target: TargetRef) => TargetState,
+  ) {}
 
   /** Call when the state of a target may have changed, and after a reload. */
   look(): void {
-    const { config, logger, stateOf } = this.options
-    const current = config()
+    const { logger, stateOf } = this
+    const current = this.config()
     if (current === undefined) return
     for (const { model, message, sinceMs } of downModels(current, stateOf, Date.now())) {
       if (this.down.has(model)) continue

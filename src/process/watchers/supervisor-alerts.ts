@@ -5,15 +5,13 @@ import type { Config } from '../../config/config.ts'
 import type { Logger } from '../../logging/log.ts'
 import type { AlertWatch, Watched } from './alert-watch.ts'
 
-interface SupervisorAlertsOptions {
-  readonly logger: Logger
-  readonly watched: Watched
-}
-
 export class SupervisorAlerts {
   private watch: AlertWatch | undefined
 
-  constructor(private readonly options: SupervisorAlertsOptions) {}
+  constructor(
+    private readonly logger: Logger,
+    private readonly watched: Watched,
+  ) {}
 
   get failures(): readonly HookFailure[] {
     return this.watch?.failures ?? []
@@ -24,8 +22,7 @@ export class SupervisorAlerts {
     if (this.watch !== undefined) return this.watch.use(config)
     if (config.alerts === undefined) return
     const { AlertWatch } = await import('./alert-watch.ts')
-    const { logger, watched } = this.options
-    this.watch = new AlertWatch({ config, logger, watched })
+    this.watch = new AlertWatch(config, this.logger, this.watched)
   }
 
   /** What came of a test of each hook; undefined without any. */
