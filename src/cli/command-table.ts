@@ -39,7 +39,7 @@ interface Row extends Pick<CommandEntry, 'argument' | 'failure'> {
   /** `--config` is the last one unless it stands elsewhere or the list is empty; absent: it is the only one. */
   readonly flags?: readonly Parameter[]
   readonly notes?: string
-  /** Command lines, each with a comment that says what it does. */
+  /** Command lines, each with what it does as a comment. */
   readonly examples: string
 }
 

@@ -23,6 +23,7 @@ import {
   port,
   record,
   secret,
+  tagName,
   text,
   unbroken,
   withDefault,
@@ -31,7 +32,6 @@ import { ledger, redis, tls } from './schema-ledger.ts'
 import { model, provider } from './schema-models.ts'
 import { alerts, log, metrics, tracing } from './schema-monitoring.ts'
 import { organization, switches } from './schema-organizations.ts'
-import { tagList } from './schema-tags.ts'
 
 const MIB = 1024 * 1024
 /** The largest request body that weir accepts. The memory limits below must allow at least one. */
@@ -273,6 +273,41 @@ const prices = object(
   },
   { description: 'How old prices may be' },
 )
+
+const tagSource = pattern(
+  "^(?:user|header:[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128})$",
+  'must be user, or header: and the name of a header',
+  '`header:NAME`, or `user` for the field `user`, `safety_identifier` or `metadata.user_id` of the body',
+)
+
+const tag = Type.Union([
+  tagName('A name, such as `project`'),
+  object(
+    {
+      name: tagName('The name'),
+      from: withDefault(
+        Type.Array(tagSource, {
+          maxItems: 8,
+          description:
+            'Where the value comes from if `X-Gateway-Tags` does not have it: the first of these that has one. A ' +
+            'value that no tag may have becomes `h:` and 22 characters of its SHA-256',
+        }),
+        [],
+      ),
+      required: boolean('Whether weir rejects a request for a model without the tag', false),
+      counted: boolean('Whether `weir usage` sums up by it. Without, it is for budgets and log lines alone', true),
+    },
+    { description: 'A tag with sources or rules' },
+  ),
+])
+
+/** The names of tags, and where their values come from. */
+const tagList = Type.Array(tag, {
+  maxItems: 32,
+  description:
+    'The tags that callers may set with the header `X-Gateway-Tags`, and operators on keys: names, or names with ' +
+    'sources. `weir usage --by tag:NAME` sums up by them. Without any the header is ignored',
+})
 
 export const schema = object(
   {

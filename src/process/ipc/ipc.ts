@@ -1,7 +1,7 @@
 /**
- * The messages of the supervisor with its workers and with the owner of the embedded ledger, as JSON. After an upgrade of the program file the supervisor is
- * still the old program, and workers that it starts are the new one: names on the wire do not change, and an unknown
- * message is ignored.
+ * The messages of the supervisor with its workers and with the owner of the embedded ledger, as JSON. After an upgrade
+ * of the program file the supervisor is still the old program, and workers that it starts are the new one: names on the
+ * wire do not change, and an unknown message is ignored.
  */
 
 import type { PeerUpdate } from '../../assembly/inference-service.ts'
