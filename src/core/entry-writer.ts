@@ -7,6 +7,12 @@ import { MARKED } from './entry-marks.ts'
 /** So few numbers are copied one by one: a native copy of them takes twice as long. */
 const SHORT_INTS_MAX = 48
 
+/** A document of which a value has a first byte and a byte after its last. */
+interface Values {
+  fromOf(value: number): number
+  toOf(value: number): number
+}
+
 /** Gathers the entries of one request after the other. */
 export class EntryWriter {
   private entries = new Int32Array(4096)
@@ -38,6 +44,11 @@ export class EntryWriter {
     this.entries[length + 2] = to
     this.length = length + ENTRY_INTS
     return length
+  }
+
+  /** Adds a value of a document. */
+  addValue(kind: number, document: Values, value: number): number {
+    return this.add(kind, document.fromOf(value), document.toOf(value))
   }
 
   /** Adds a text that is not in the body. */

@@ -59,7 +59,7 @@ export class MediaReader {
   address(into: EntryWriter, kind: number, url: number, path: Path): number {
     const { document } = this
     checkImageUrl(document.text(url), path(), this.rules.imageUrls)
-    return into.add(kind, document.fromOf(url), document.toOf(url))
+    return into.addValue(kind, document, url)
   }
 
   /** A string of nothing but base64, with this media type. */
@@ -85,7 +85,7 @@ export class MediaReader {
       if (!DOCUMENT_TYPE.test(type)) throw invalid(at(), 'must be a document, such as application/pdf')
       entry = this.inline(into, Kind.DOCUMENT + added, span, type, at)
     }
-    if (title !== '') into.add(Kind.FILE_NAME, document.fromOf(name), document.toOf(name))
+    if (title !== '') into.addValue(Kind.FILE_NAME, document, name)
     return entry
   }
 

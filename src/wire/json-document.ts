@@ -111,20 +111,27 @@ export class JsonDocument {
     return this
   }
 
+  /** False for `NONE`, as is every question for a type but `isNull`. */
   isString(value: number): boolean {
-    return this.byteAt(value) === QUOTE
+    return value !== NONE && this.byteAt(value) === QUOTE
+  }
+
+  /** A string that is not empty. */
+  isFilled(value: number): boolean {
+    return this.isString(value) && this.fromOf(value) !== this.toOf(value)
   }
 
   isObject(value: number): boolean {
-    return this.byteAt(value) === OPEN
+    return value !== NONE && this.byteAt(value) === OPEN
   }
 
   isList(value: number): boolean {
-    return this.byteAt(value) === OPEN_LIST
+    return value !== NONE && this.byteAt(value) === OPEN_LIST
   }
 
   /** A number, `true`, `false` or `null`. */
   isScalar(value: number): boolean {
+    if (value === NONE) return false
     const byte = this.byteAt(value)
     return byte !== QUOTE && byte !== OPEN && byte !== OPEN_LIST
   }
@@ -189,7 +196,7 @@ export class JsonDocument {
 
   /** The index of a string in `known`; `NONE` for another string, and for a value that is none. */
   word(value: number, known: Words): number {
-    if (value === NONE || !this.isString(value)) return NONE
+    if (!this.isString(value)) return NONE
     return this.wordIn(this.fromOf(value), this.toOf(value), known)
   }
 

@@ -138,51 +138,37 @@ class MessageReader {
     if (document.isNull(content)) {
       // An answer has no content if it has calls, or else an empty one.
       if (content === NONE || found[TOOL_CALLS] === NONE) this.isExact = false
-      return
-    }
-    if (document.isString(content)) {
-      const from = document.fromOf(content)
-      const to = document.toOf(content)
-      if (from !== to) entries.add(Kind.TEXT + mark * MARKED, from, to)
-      else if (found[TOOL_CALLS] !== NONE) this.isExact = false
-      return
-    }
-    this.isExact = false
-    if (!document.isList(content)) throw invalid(`${this.path}.content`, 'must be a string or an array of parts')
-    let last = NONE
-    let index = 0
-    for (let part = document.firstItem(content); part !== NONE; part = document.nextItem(part), index++) {
-      const type = this.partType(part)
-      if (type === TYPES.refusal) continue
-      if (hasMedia && (type === TYPES.image || type === TYPES.file)) {
-        last = this.userPart(part, index)
-        continue
-      }
-      if (type !== TYPES.text) throw invalid(`${this.path}.content[${index}].type`, "must be 'text'")
-      last = this.text(index)
-    }
-    // Several callers set `cache_control` on the message; it then applies to the last part.
-    if (mark > 0 && last !== NONE) entries.mark(last, mark)
+    } else if (document.isFilled(content)) entries.addValue(Kind.TEXT + mark * MARKED, document, content)
+    else if (!document.isString(content)) this.parts(content, mark, hasMedia, false)
+    else if (found[TOOL_CALLS] !== NONE) this.isExact = false
   }
 
   private userParts(): void {
     const { document } = this
     const content = found[CONTENT] ?? NONE
     const mark = this.messageMark()
-    if (content !== NONE && document.isString(content)) {
-      entries.add(Kind.TEXT + mark * MARKED, document.fromOf(content), document.toOf(content))
-      return
-    }
-    this.isExact = false
-    if (document.isNull(content)) {
+    if (document.isString(content)) entries.addValue(Kind.TEXT + mark * MARKED, document, content)
+    else if (document.isNull(content)) {
+      this.isExact = false
       entries.add(Kind.TEXT + mark * MARKED, 0, 0)
-      return
-    }
+    } else this.parts(content, mark, true, true)
+  }
+
+  /** `isUser`: parts may be of any type. The mark of the message applies to the last part. */
+  private parts(content: number, mark: number, hasMedia: boolean, isUser: boolean): void {
+    const { document } = this
+    this.isExact = false
     if (!document.isList(content)) throw invalid(`${this.path}.content`, 'must be a string or an array of parts')
     let last = NONE
     let index = 0
-    for (let part = document.firstItem(content); part !== NONE; part = document.nextItem(part), index++)
-      last = this.userPart(part, index)
+    for (let part = document.firstItem(content); part !== NONE; part = document.nextItem(part), index++) {
+      const type = this.partType(part)
+      if (type === TYPES.refusal && !isUser) continue
+      if (type === TYPES.text) last = this.text(index)
+      else if (isUser || (hasMedia && (type === TYPES.image || type === TYPES.file)))
+        last = this.userPart(part, type, index)
+      else throw invalid(`${this.path}.content[${index}].type`, "must be 'text'")
+    }
     if (mark > 0 && last !== NONE) entries.mark(last, mark)
   }
 
@@ -194,10 +180,8 @@ class MessageReader {
     return document.word(partMembers[PARTS.type] ?? NONE, PART_TYPES)
   }
 
-  /** The entry that may carry a cache mark, or `NONE`. */
-  private userPart(part: number, index: number): number {
-    const type = this.partType(part)
-    if (type === TYPES.text) return this.text(index)
+  /** The entry of a part that is no text, if it may carry a cache mark, or `NONE`. */
+  private userPart(part: number, type: number, index: number): number {
     const path = `${this.path}.content[${index}]`
     if (!this.document.isObject(part)) throw invalid(path, 'must be an object')
     switch (type) {
@@ -220,21 +204,20 @@ class MessageReader {
     const { document } = this
     const path = () => `${this.path}.content[${index}]`
     const text = partMembers[PARTS.text] ?? NONE
-    if (text === NONE || !document.isString(text)) throw missing(`${path()}.text`)
+    if (!document.isString(text)) throw missing(`${path()}.text`)
     const mark = readMark(document, partMembers[PARTS.cache] ?? NONE, path)
-    return entries.add(Kind.TEXT + mark * MARKED, document.fromOf(text), document.toOf(text))
+    return entries.addValue(Kind.TEXT + mark * MARKED, document, text)
   }
 
   private image(path: string): number {
     const { document, arena } = this
     const image = partMembers[PARTS.image] ?? NONE
-    members.fill(NONE)
-    if (image !== NONE && document.isObject(image)) document.select(image, IMAGE_MEMBERS, members)
-    else members[0] = image
-    const url = members[0] ?? NONE
-    if (url === NONE || !document.isString(url)) throw missing(`${path}.image_url.url`)
+    const isObject = document.isObject(image)
+    if (isObject) document.select(image, IMAGE_MEMBERS, members)
+    const url = isObject ? (members[0] ?? NONE) : image
+    if (!document.isString(url)) throw missing(`${path}.image_url.url`)
     const details = this.reading.takesContent === true ? ALL_DETAILS : IMAGE_DETAILS
-    const detail = 1 + document.word(members[1] ?? NONE, details)
+    const detail = 1 + (isObject ? document.word(members[1] ?? NONE, details) : NONE)
     const mark = readMark(document, partMembers[PARTS.cache] ?? NONE, () => path)
     const added = detail * DETAILED + mark * MARKED
     // An escape within the head is rare, and within the data rarer.
@@ -243,7 +226,7 @@ class MessageReader {
     const inline = DATA_URL.exec(text.slice(0, DATA_URL_HEAD_CHARS_MAX))
     if (inline === null) {
       checkImageUrl(text, `${path}.image_url.url`, this.reading.imageUrls)
-      return entries.add(Kind.IMAGE_URL + added, document.fromOf(url), document.toOf(url))
+      return entries.addValue(Kind.IMAGE_URL + added, document, url)
     }
     const [head, type = ''] = inline
     const from = isAsWritten ? document.fromOf(url) + head.length : arena.addText(text.slice(head.length))
@@ -253,20 +236,22 @@ class MessageReader {
   }
 
   private audio(path: string): void {
+    const { document } = this
     const [data, format] = this.native(partMembers[PARTS.audio] ?? NONE, AUDIO_MEMBERS)
     if (data === NONE) throw missing(`${path}.input_audio.data`)
     this.refuseAddress(data, `${path}.input_audio.data`)
-    this.add(Kind.AUDIO, data)
-    if (format !== NONE) this.add(Kind.FORMAT, format)
+    entries.addValue(Kind.AUDIO, document, data)
+    if (format !== NONE) entries.addValue(Kind.FORMAT, document, format)
   }
 
   /** Inline files only, because an id would name a file of the operator's own account at the provider. */
   private file(path: string): void {
+    const { document } = this
     const [data, name] = this.native(partMembers[PARTS.file] ?? NONE, FILE_MEMBERS)
     if (data === NONE) throw invalid(`${path}.file.file_data`, 'must hold the file; files by id are not supported')
     this.refuseAddress(data, `${path}.file.file_data`)
-    this.add(Kind.FILE, data)
-    if (name !== NONE) this.add(Kind.FILE_NAME, name)
+    entries.addValue(Kind.FILE, document, data)
+    if (name !== NONE) entries.addValue(Kind.FILE_NAME, document, name)
   }
 
   private documentPart(path: string): number {
@@ -283,9 +268,9 @@ class MessageReader {
   /** The strings of these names in an object; `NONE` for anything else. */
   private native(object: number, names: typeof AUDIO_MEMBERS): readonly [number, number] {
     const { document } = this
-    if (object === NONE || !document.isObject(object)) return [NONE, NONE]
+    if (!document.isObject(object)) return [NONE, NONE]
     document.select(object, names, members)
-    const stringOf = (value = NONE) => (value !== NONE && document.isString(value) ? value : NONE)
+    const stringOf = (value = NONE) => (document.isString(value) ? value : NONE)
     return [stringOf(members[0]), stringOf(members[1])]
   }
 
@@ -295,16 +280,12 @@ class MessageReader {
     if (isAddress(text)) checkImageUrl(text, path, this.reading.imageUrls)
   }
 
-  private add(kind: number, value: number): void {
-    entries.add(kind, this.document.fromOf(value), this.document.toOf(value))
-  }
-
   private result(): void {
     const { document } = this
     const id = found[TOOL_CALL_ID] ?? NONE
-    if (id === NONE || !document.isString(id)) throw missing(`${this.path}.tool_call_id`)
+    if (!document.isString(id)) throw missing(`${this.path}.tool_call_id`)
     this.reading.limits.countResult(this.path)
-    this.add(Kind.RESULT_ID, id)
+    entries.addValue(Kind.RESULT_ID, document, id)
     this.texts(this.reading.takesContent === true)
   }
 
@@ -329,26 +310,26 @@ class MessageReader {
   private thought(first: number, call: number): void {
     const { document } = this
     const words = found[THOUGHTS] ?? NONE
-    if (words === NONE || !document.isString(words) || document.fromOf(words) === document.toOf(words)) return
+    if (!document.isFilled(words)) return
     this.thoughts ??= new ThoughtPlaces()
     const { thoughts } = this
     thoughts.begin()
     thoughts.add({ text: document.text(words), seal: undefined })
     if (entries.next > first) return thoughts.place(entries.fromAt(first))
-    const id = call !== NONE && document.isObject(call) ? document.member(call, CALL_IDS) : NONE
-    if (id !== NONE && document.isString(id)) thoughts.place(document.fromOf(id))
+    const id = document.isObject(call) ? document.member(call, CALL_IDS) : NONE
+    if (document.isString(id)) thoughts.place(document.fromOf(id))
   }
 
   private refusals(): void {
     const { document } = this
     const refusal = found[REFUSED] ?? NONE
-    if (refusal !== NONE && document.isString(refusal)) return this.add(Kind.REFUSAL, refusal)
+    if (document.isString(refusal)) return void entries.addValue(Kind.REFUSAL, document, refusal)
     const content = found[CONTENT] ?? NONE
-    if (content === NONE || !document.isList(content)) return
+    if (!document.isList(content)) return
     for (let item = document.firstItem(content); item !== NONE; item = document.nextItem(item)) {
       if (this.partType(item) !== TYPES.refusal) continue
       const text = partMembers[PARTS.refusal] ?? NONE
-      if (text !== NONE && document.isString(text)) this.add(Kind.REFUSAL, text)
+      if (document.isString(text)) entries.addValue(Kind.REFUSAL, document, text)
     }
   }
 
@@ -362,15 +343,15 @@ class MessageReader {
     const called = callMembers[1] ?? NONE
     const type = document.word(callMembers[2] ?? NONE, CALL_TYPES)
     if (count !== 3 || type !== 0) this.isExact = false
-    if (id === NONE || !document.isString(id)) throw missing(`${path()}.id`)
+    if (!document.isString(id)) throw missing(`${path()}.id`)
     if (type === 1 && reading.takesFree === true) return this.freeCall(id, callMembers[3] ?? NONE, path)
-    if (called === NONE || !document.isObject(called)) throw missing(`${path()}.function`)
+    if (!document.isObject(called)) throw missing(`${path()}.function`)
     if (document.select(called, CALLED, members) !== 2) this.isExact = false
     const name = members[0] ?? NONE
     const written = members[1] ?? NONE
-    if (name === NONE || !document.isString(name)) throw missing(`${path()}.function.name`)
-    this.add(Kind.CALL_ID, id)
-    this.add(Kind.NAME, name)
+    if (!document.isString(name)) throw missing(`${path()}.function.name`)
+    entries.addValue(Kind.CALL_ID, document, id)
+    entries.addValue(Kind.NAME, document, name)
     const place = { entries, arena: this.arena, limits: reading.limits }
     if (!readArguments(document, written, place, () => `${path()}.function.arguments`)) this.isExact = false
   }
@@ -378,14 +359,14 @@ class MessageReader {
   /** A call of a tool that takes a text. */
   private freeCall(id: number, called: number, path: () => string): void {
     const { document, arena } = this
-    if (called === NONE || !document.isObject(called)) throw missing(`${path()}.custom`)
+    if (!document.isObject(called)) throw missing(`${path()}.custom`)
     document.select(called, CALLED_FREE, members)
     const [name = NONE, input = NONE] = members
-    if (name === NONE || !document.isString(name)) throw missing(`${path()}.custom.name`)
-    if (input === NONE || !document.isString(input)) throw missing(`${path()}.custom.input`)
+    if (!document.isString(name)) throw missing(`${path()}.custom.name`)
+    if (!document.isString(input)) throw missing(`${path()}.custom.input`)
     this.reading.limits.addCallValues(1, path)
-    this.add(Kind.CALL_ID, id)
-    this.add(Kind.NAME, name)
+    entries.addValue(Kind.CALL_ID, document, id)
+    entries.addValue(Kind.NAME, document, name)
     entries.add(Kind.INPUT, arena.addJson(FREE_OPENING + document.written(input) + FREE_CLOSING), arena.end)
   }
 }

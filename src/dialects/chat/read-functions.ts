@@ -33,7 +33,7 @@ export function areTools(document: JsonDocument, tools: number): boolean {
     document.select(tool, TOOL_MEMBERS, found)
     const type = found[0] ?? NONE
     const called = found[1] ?? NONE
-    if (type === NONE || !document.isString(type)) return false
+    if (!document.isString(type)) return false
     if (document.isNull(called)) continue
     if (!document.isObject(called)) return false
     document.select(called, FUNCTION, members)
@@ -41,7 +41,7 @@ export function areTools(document: JsonDocument, tools: number): boolean {
     const description = members[1] ?? NONE
     const parameters = members[2] ?? NONE
     const strict = members[3] ?? NONE
-    if (name === NONE || !document.isString(name) || document.fromOf(name) === document.toOf(name)) return false
+    if (!document.isFilled(name)) return false
     if (!document.isNull(description) && !document.isString(description)) return false
     if (!document.isNull(parameters) && !document.isObject(parameters)) return false
     if (!document.isNull(strict) && !document.isBoolean(strict)) return false
@@ -86,11 +86,11 @@ function readTool(document: JsonDocument, arena: Arena, tool: number, index: num
   const parameters = functionMembers[2] ?? NONE
   const strict = functionMembers[3] ?? NONE
   const mark = readMark(document, toolMembers[2] ?? NONE, path)
-  entries.add(Kind.NAME + mark * MARKED, document.fromOf(name), document.toOf(name))
-  if (!document.isNull(description)) entries.add(Kind.TEXT, document.fromOf(description), document.toOf(description))
+  entries.addValue(Kind.NAME + mark * MARKED, document, name)
+  if (!document.isNull(description)) entries.addValue(Kind.TEXT, document, description)
   if (document.isNull(parameters)) entries.add(Kind.INPUT + OF_OBJECT, arena.addJson(NO_PARAMETERS), arena.end)
-  else entries.add(schemaKind(document, parameters), document.fromOf(parameters), document.toOf(parameters))
-  if (!document.isNull(strict)) entries.add(Kind.STRICT, document.fromOf(strict), document.toOf(strict))
+  else entries.addValue(schemaKind(document, parameters), document, parameters)
+  if (!document.isNull(strict)) entries.addValue(Kind.STRICT, document, strict)
 }
 
 /** A tool that takes a text, as a function of one. */
@@ -102,16 +102,15 @@ function readFree(document: JsonDocument, arena: Arena, tool: number, path: stri
   const mark = readMark(document, toolMembers[2] ?? NONE, () => path)
   document.select(custom, CUSTOM, functionMembers)
   const [name = NONE, description = NONE, format = NONE] = functionMembers
-  if (name === NONE || !document.isString(name) || document.fromOf(name) === document.toOf(name))
-    throw missing(`${path}.custom.name`)
+  if (!document.isFilled(name)) throw missing(`${path}.custom.name`)
   if (!document.isNull(description) && !document.isString(description))
     throw invalid(`${path}.custom.description`, 'must be a string')
   const grammar = document.isNull(format) ? undefined : document.value(format)
   if (grammar !== undefined) checkFormat(grammar, `${path}.custom.format`, 'grammar')
-  entries.add(Kind.NAME + mark * MARKED, document.fromOf(name), document.toOf(name))
+  entries.addValue(Kind.NAME + mark * MARKED, document, name)
   const text = document.isNull(description) ? '' : document.text(description)
   const words = freeDescription(text, objectOf(objectOf(grammar)?.['grammar']))
   if (words !== '') entries.addText(Kind.TEXT, arena, words)
   entries.add(Kind.INPUT + OF_OBJECT, arena.addJson(TEXT_PARAMETERS), arena.end)
-  entries.add(Kind.FREE_FORM, document.fromOf(tool), document.toOf(tool))
+  entries.addValue(Kind.FREE_FORM, document, tool)
 }

@@ -88,7 +88,7 @@ export abstract class BlockCursor {
   protected passes(block: number): boolean {
     const { document } = this
     const type = blockMembers[MEMBERS.type] ?? NONE
-    if (!this.reading.passesOwn || type === NONE || !document.isString(type)) return false
+    if (!this.reading.passesOwn || !document.isString(type)) return false
     if (document.word(type, BLOCK_TYPES) !== NONE) return false
     refuseForbiddenMembers(document, block, this.path)
     return true
@@ -108,7 +108,7 @@ export abstract class BlockCursor {
   }
 
   protected stringOf(value: number): string | undefined {
-    return value !== NONE && this.document.isString(value) ? this.document.text(value) : undefined
+    return this.document.isString(value) ? this.document.text(value) : undefined
   }
 
   /** How many members the block has if it has no others than those that are written. */
@@ -138,11 +138,6 @@ export abstract class BlockCursor {
     const mark = readMark(this.document, value, this.path)
     if (!isWholeMark(this.document, value, mark)) this.lacks()
     return mark
-  }
-
-  protected isFilled(value: number): boolean {
-    const { document } = this
-    return value !== NONE && document.isString(value) && document.fromOf(value) !== document.toOf(value)
   }
 }
 

@@ -42,14 +42,14 @@ export function readDocument(
   limits.countDocument(path)
   document.select(block, BLOCK, members)
   const [object = NONE, title = NONE, context = NONE, citations = NONE] = members
-  if (object === NONE || !document.isObject(object)) throw missing(`${path()}.source`)
+  if (!document.isObject(object)) throw missing(`${path()}.source`)
   const bits = added + (areWanted(document, citations, path) ? CITED : 0)
   const name = textOrNone(document, title, () => `${path()}.title`)
   const note = textOrNone(document, context, () => `${path()}.context`)
   if (name !== NONE) media.title(name, () => `${path()}.title`)
   const addNames = () => {
-    if (name !== NONE) into.add(Kind.FILE_NAME, document.fromOf(name), document.toOf(name))
-    if (note !== NONE) into.add(Kind.CONTEXT, document.fromOf(note), document.toOf(note))
+    if (name !== NONE) into.addValue(Kind.FILE_NAME, document, name)
+    if (note !== NONE) into.addValue(Kind.CONTEXT, document, note)
   }
   document.select(object, SOURCE, source)
   const [type = NONE, mediaType = NONE, data = NONE, url = NONE, content = NONE] = source
@@ -62,7 +62,7 @@ export function readDocument(
     case 1: {
       checkType(document, mediaType, 'text/plain', field('media_type'))
       const text = filled(document, data, field('data'))
-      into.add(Kind.DOCUMENT_TEXT + bits, document.fromOf(text), document.toOf(text))
+      into.addValue(Kind.DOCUMENT_TEXT + bits, document, text)
       return addNames()
     }
     case 2:
@@ -72,7 +72,7 @@ export function readDocument(
       if (document.isNull(content)) throw missing(field('content')())
       if (document.isString(content)) {
         const text = filled(document, content, field('content'))
-        into.add(Kind.DOCUMENT_TEXT + bits, document.fromOf(text), document.toOf(text))
+        into.addValue(Kind.DOCUMENT_TEXT + bits, document, text)
         return addNames()
       }
       if (!document.isList(content)) throw invalid(field('content')(), 'must be a string or an array of blocks')
@@ -110,7 +110,7 @@ function addParts(
 function textOrNone(document: JsonDocument, value: number, path: () => string): number {
   if (document.isNull(value)) return NONE
   if (!document.isString(value)) throw invalid(path(), 'must be a string')
-  return document.fromOf(value) === document.toOf(value) ? NONE : value
+  return document.isFilled(value) ? value : NONE
 }
 
 function filled(document: JsonDocument, value: number, path: () => string): number {

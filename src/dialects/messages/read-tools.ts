@@ -89,8 +89,7 @@ class ToolReader {
     const passes = this.passed.members
     if (type !== NONE && !passes) this.areExact = false
     if (!document.isNull(type) && document.word(type, CUSTOM) === NONE) return this.other(tool, type)
-    if (name === NONE || !document.isString(name) || document.fromOf(name) === document.toOf(name))
-      throw missing(`${path()}.name`)
+    if (!document.isFilled(name)) throw missing(`${path()}.name`)
     const description = found[MEMBERS.description] ?? NONE
     const hasDescription = !document.isNull(description)
     if (hasDescription && !document.isString(description)) throw invalid(`${path()}.description`, 'must be a string')
@@ -100,13 +99,13 @@ class ToolReader {
     const cache = found[MEMBERS.cache] ?? NONE
     const mark = readMark(document, cache, path)
     if (cache !== NONE && !passes && !isWholeMark(document, cache, mark)) this.areExact = false
-    entries.add(Kind.NAME + mark * MARKED, document.fromOf(name), document.toOf(name))
-    if (hasDescription) entries.add(Kind.TEXT, document.fromOf(description), document.toOf(description))
+    entries.addValue(Kind.NAME + mark * MARKED, document, name)
+    if (hasDescription) entries.addValue(Kind.TEXT, document, description)
     if (hasSchema) this.schema(schema)
     else entries.add(Kind.INPUT + OF_OBJECT, this.arena.addJson(NO_PARAMETERS), this.arena.end)
     const strict = found[MEMBERS.strict] ?? NONE
-    const hasStrict = strict !== NONE && document.isBoolean(strict)
-    if (hasStrict) entries.add(Kind.STRICT, document.fromOf(strict), document.toOf(strict))
+    const hasStrict = document.isBoolean(strict)
+    if (hasStrict) entries.addValue(Kind.STRICT, document, strict)
     const written = 1 + (hasDescription ? 1 : 0) + (hasSchema ? 1 : 0) + (hasStrict ? 1 : 0) + (mark === 0 ? 0 : 1)
     if (!hasSchema || (members !== written && !passes)) this.areExact = false
     else if (members !== written) this.note(tool, document.fromOf(name), mark)
@@ -130,7 +129,7 @@ class ToolReader {
     }
     refuseForbiddenMembers(document, tool, this.path)
     const uses = this.found[MEMBERS.uses] ?? NONE
-    const callsMax = uses !== NONE && document.isScalar(uses) ? Number(document.written(uses)) : undefined
+    const callsMax = document.isScalar(uses) ? Number(document.written(uses)) : undefined
     this.own ??= []
     const kind = name.replace(DATE, '').replace(/_toolset$/, '')
     this.own.push({ kind, json: document.written(tool), callsMax: isCount(callsMax) ? callsMax : undefined })
@@ -140,6 +139,6 @@ class ToolReader {
     const { document } = this
     const kind = schemaKind(document, schema)
     if (kind === Kind.INPUT) this.areExact = false
-    entries.add(kind, document.fromOf(schema), document.toOf(schema))
+    entries.addValue(kind, document, schema)
   }
 }

@@ -44,7 +44,7 @@ export function areMessages(document: JsonDocument, messages: number): boolean {
     document.select(message, MESSAGE, found)
     const role = found[ROLE] ?? NONE
     const content = found[CONTENT] ?? NONE
-    if (role === NONE || content === NONE || !document.isString(role)) return false
+    if (!document.isString(role)) return false
     if (!document.isString(content) && !document.isList(content)) return false
   }
   return first !== NONE
@@ -123,7 +123,7 @@ class MessageReader extends BlockCursor {
     else {
       entries.add(role === ASSISTANT_ROLE ? Kind.ASSISTANT : Kind.USER, 0, 0)
       if (role === ASSISTANT_ROLE) this.string(content)
-      else entries.add(Kind.TEXT, document.fromOf(content), document.toOf(content))
+      else entries.addValue(Kind.TEXT, document, content)
     }
     if (this.isExact)
       entries.set(first, entries.kindAt(first) | EXACT, document.fromOf(message), document.toOf(message))
@@ -132,9 +132,7 @@ class MessageReader extends BlockCursor {
   /** An empty text is left out, because Anthropic rejects it. */
   private string(value: number): void {
     const { document } = this
-    const from = document.fromOf(value)
-    const to = document.toOf(value)
-    if (from !== to) entries.add(Kind.TEXT, from, to)
+    if (document.isFilled(value)) entries.addValue(Kind.TEXT, document, value)
   }
 
   /** Text after a call moves before it, because other APIs have no order between the two. */
@@ -212,7 +210,7 @@ class MessageReader extends BlockCursor {
   private text(block: number, into: EntryWriter): void {
     const { document } = this
     const text = blockMembers[MEMBERS.text] ?? NONE
-    if (text === NONE || !document.isString(text)) throw missing(`${this.path()}.text`)
+    if (!document.isString(text)) throw missing(`${this.path()}.text`)
     const mark = this.mark()
     const from = document.fromOf(text)
     const to = document.toOf(text)
@@ -267,30 +265,30 @@ class MessageReader extends BlockCursor {
     // Whether the writer changes the media type is up to it.
     if (!this.reading.passesOwn) this.isExact = false
     const object = blockMembers[MEMBERS.source] ?? NONE
-    if (object === NONE || !document.isObject(object)) throw missing(`${path()}.source`)
+    if (!document.isObject(object)) throw missing(`${path()}.source`)
     document.select(object, SOURCE, source)
     const how = document.word(source[0] ?? NONE, SOURCE_TYPES)
     if (how === URL_SOURCE && this.reading.takesContent) {
       const url = source[3] ?? NONE
-      if (!this.isFilled(url)) throw missing(`${path()}.source.url`)
+      if (!document.isFilled(url)) throw missing(`${path()}.source.url`)
       this.media.address(into, Kind.IMAGE_URL + this.mark() * MARKED, url, () => `${path()}.source.url`)
       return
     }
     if (how !== BASE64) throw unsupportedBlock(`${path()}.source.type`)
     const type = source[1] ?? NONE
-    if (type === NONE || !document.isString(type)) throw missing(`${path()}.source.media_type`)
+    if (!document.isString(type)) throw missing(`${path()}.source.media_type`)
     if (!IMAGE_TYPE.test(document.text(type)))
       throw invalid(`${path()}.source.media_type`, 'must be the media type of an image, such as image/png')
     if (document.word(type, MEDIA_TYPES) === NONE) this.isExact = false
     const data = source[2] ?? NONE
-    if (!this.isFilled(data)) throw missing(`${path()}.source.data`)
+    if (!document.isFilled(data)) throw missing(`${path()}.source.data`)
     if (this.reading.takesContent) {
       const kind = Kind.IMAGE + this.mark() * MARKED
       this.media.base64(into, kind, data, document.text(type), () => `${path()}.source.data`)
       return
     }
-    this.add(into, Kind.IMAGE + this.mark() * MARKED, data)
-    this.add(into, Kind.MEDIA_TYPE, type)
+    into.addValue(Kind.IMAGE + this.mark() * MARKED, document, data)
+    into.addValue(Kind.MEDIA_TYPE, document, type)
   }
 
   private call(block: number): void {
@@ -299,17 +297,20 @@ class MessageReader extends BlockCursor {
     const id = blockMembers[MEMBERS.id] ?? NONE
     const name = blockMembers[MEMBERS.name] ?? NONE
     const input = blockMembers[MEMBERS.input] ?? NONE
-    if (!this.isFilled(id)) throw missing(`${path()}.id`)
-    if (!this.isFilled(name)) throw missing(`${path()}.name`)
+    if (!document.isFilled(id)) throw missing(`${path()}.id`)
+    if (!document.isFilled(name)) throw missing(`${path()}.name`)
     const hasInput = !document.isNull(input)
     if (hasInput && !document.isObject(input)) throw invalid(`${path()}.input`, 'must be an object')
     const mark = this.mark()
     this.expect(mark === 0 ? 4 : 5)
-    this.add(calls, Kind.CALL_ID + mark * MARKED, id)
+    calls.addValue(Kind.CALL_ID + mark * MARKED, document, id)
     this.thoughts.place(document.fromOf(id))
-    this.add(calls, Kind.NAME, name)
+    calls.addValue(Kind.NAME, document, name)
     this.note(block, document.fromOf(id), mark)
-    if (hasInput) return this.add(calls, Kind.INPUT, input)
+    if (hasInput) {
+      calls.addValue(Kind.INPUT, document, input)
+      return
+    }
     this.isExact = false
     calls.add(Kind.INPUT, this.arena.addJson('{}'), this.arena.end)
   }
@@ -319,16 +320,15 @@ class MessageReader extends BlockCursor {
     const { document, path } = this
     this.reading.limits.countResult(path)
     const id = blockMembers[MEMBERS.callId] ?? NONE
-    if (!this.isFilled(id)) throw missing(`${path()}.tool_use_id`)
-    const isError = blockMembers[MEMBERS.isError] ?? NONE
-    const isFailed = isError !== NONE && document.isTrue(isError)
+    if (!document.isFilled(id)) throw missing(`${path()}.tool_use_id`)
+    const isFailed = document.isTrue(blockMembers[MEMBERS.isError] ?? NONE)
     const mark = this.mark()
     const content = blockMembers[MEMBERS.content] ?? NONE
     this.expect(2 + (mark === 0 ? 0 : 1) + (isFailed ? 1 : 0) + (content === NONE ? 0 : 1))
     if (!own.isEmpty && !this.reading.passesOwn) this.isExact = false
     entries.add(kind, 0, 0)
     const entry = entries.next
-    this.add(entries, Kind.RESULT_ID + (isFailed ? FAILED : 0) + mark * MARKED, id)
+    entries.addValue(Kind.RESULT_ID + (isFailed ? FAILED : 0) + mark * MARKED, document, id)
     const hasMore = this.hasMore
     if (document.isNull(content)) {
       if (content !== NONE) this.isExact = false
@@ -375,9 +375,5 @@ class MessageReader extends BlockCursor {
     if (image === NONE || mark === 0) return
     entries.mark(result, 0)
     moved.mark(image, mark)
-  }
-
-  private add(into: EntryWriter, kind: number, value: number): void {
-    into.add(kind, this.document.fromOf(value), this.document.toOf(value))
   }
 }

@@ -98,9 +98,8 @@ export class InputReader {
 
   /** An input that is a string. */
   text(input: number): void {
-    const { document } = this.surroundings
     texts.begin()
-    this.add(document.fromOf(input), document.toOf(input))
+    this.string(input)
     this.addMessage(Kind.USER)
   }
 
@@ -122,8 +121,7 @@ export class InputReader {
     const { document, arena } = this.surroundings
     const { order } = this
     if (order.isEmpty && !this.hasEmpty && !compact) throw invalid('input', 'holds no item that a model could answer')
-    const hasInstructions =
-      !document.isNull(instructions) && document.fromOf(instructions) !== document.toOf(instructions)
+    const hasInstructions = document.isFilled(instructions)
     if (hasInstructions) order.instructions(document.fromOf(instructions), document.toOf(instructions))
     if (!order.isSpoken && this.hasEmpty) order.userText(0, 0)
     if (compact) order.userText(arena.addText(SUMMARY_INSTRUCTION), arena.end)
@@ -188,7 +186,7 @@ export class InputReader {
   /** Whether the message that is read is a comment or the answer. */
   private readPhase(phase: number): void {
     const { document } = this.surroundings
-    if (texts.isEmpty || phase === NONE || !document.isString(phase)) return
+    if (texts.isEmpty || !document.isString(phase)) return
     this.phases ??= new Map()
     this.phases.set(texts.fromAt(0), document.written(phase))
   }
@@ -210,7 +208,7 @@ export class InputReader {
     limits.countCall(() => this.path)
     refuseForbiddenMembers(document, item, () => this.path)
     texts.begin()
-    texts.add(Kind.OWN_BLOCK, document.fromOf(item), document.toOf(item))
+    texts.addValue(Kind.OWN_BLOCK, document, item)
     this.addMessage(role)
   }
 
@@ -229,8 +227,7 @@ export class InputReader {
     }
     this.thoughts.place(document.fromOf(id))
     const calls = this.order.call(document.fromOf(id), document.toOf(id))
-    if (namespace === NONE || !document.isString(namespace) || document.fromOf(namespace) === document.toOf(namespace))
-      calls.add(Kind.NAME, document.fromOf(name), document.toOf(name))
+    if (!document.isFilled(namespace)) calls.addValue(Kind.NAME, document, name)
     else {
       // A tool in a namespace has another name for the provider.
       this.hasLifted = true
@@ -272,12 +269,12 @@ export class InputReader {
     document.select(item, REASONING, reasoned)
     const seal = reasoned[0] ?? NONE
     const summary = reasoned[1] ?? NONE
-    if (seal === NONE || !document.isString(seal)) return
+    if (!document.isString(seal)) return
     const words: string[] = []
-    const first = summary !== NONE && document.isList(summary) ? document.firstItem(summary) : NONE
+    const first = document.isList(summary) ? document.firstItem(summary) : NONE
     for (let part = first; part !== NONE; part = document.nextItem(part)) {
       const text = document.isObject(part) ? document.member(part, SUMMARY_PART) : NONE
-      if (text !== NONE && document.isString(text)) words.push(document.text(text))
+      if (document.isString(text)) words.push(document.text(text))
     }
     this.thoughts.add({ text: words.join(PART_SEAM), seal: document.text(seal) })
   }
@@ -286,7 +283,7 @@ export class InputReader {
     const { document, limits, sealer, caller, arena } = this.surroundings
     limits.countCompaction(this.path)
     const content = document.member(item, COMPACTION)
-    const sealed = content === NONE || !document.isString(content) ? undefined : document.text(content)
+    const sealed = document.isString(content) ? document.text(content) : undefined
     const summary = openSummary(sealer, caller.organization, sealed)
     if (summary === undefined) throw unreadable(`${this.path}.encrypted_content`)
     this.order.summary(arena.addText(summaryText(summary)), arena.end)
@@ -296,7 +293,7 @@ export class InputReader {
     const { document } = this.surroundings
     if (document.isNull(value)) throw missing(`${this.path}.${field}`)
     if (!document.isString(value)) throw invalid(`${this.path}.${field}`, 'must be a string')
-    if (document.fromOf(value) === document.toOf(value)) throw missing(`${this.path}.${field}`)
+    if (!document.isFilled(value)) throw missing(`${this.path}.${field}`)
     return value
   }
 
@@ -309,7 +306,7 @@ export class InputReader {
     const { document } = this.surroundings
     texts.begin()
     if (document.isNull(content)) return
-    if (document.isString(content)) return this.add(document.fromOf(content), document.toOf(content))
+    if (document.isString(content)) return this.string(content)
     if (!document.isList(content)) throw invalid(`${this.path}.${field}`, 'must be a string or an array of parts')
     const moved: Moved = { entry: NONE, mark: 0, path: '' }
     let index = 0
@@ -371,7 +368,7 @@ export class InputReader {
       const value = mediaMembers[index] ?? NONE
       if (document.isNull(value)) return NONE
       if (!document.isString(value)) throw invalid(`${path()}.${field}`, 'must be a string')
-      return document.fromOf(value) === document.toOf(value) ? NONE : value
+      return document.isFilled(value) ? value : NONE
     }
     const [id, isImage] = [stringOf(5, 'file_id'), type !== INPUT_FILE]
     const url = isImage ? stringOf(0, 'image_url') : stringOf(3, 'file_url')
@@ -393,8 +390,9 @@ export class InputReader {
     this.paths.set(from, `${path}.cache_control`)
   }
 
-  private add(from: number, to: number): void {
-    if (from !== to) texts.add(Kind.TEXT, from, to)
+  private string(value: number): void {
+    const { document } = this.surroundings
+    if (document.isFilled(value)) texts.addValue(Kind.TEXT, document, value)
   }
 }
 

@@ -67,7 +67,7 @@ export interface Items {
 
 /** Throws `CallerError` if the input is no list of items with types, or is empty. */
 export function itemsOf(document: JsonDocument, input: number): Items {
-  if (input === NONE || !document.isList(input)) throw invalid('input', 'must be a string or an array of items')
+  if (!document.isList(input)) throw invalid('input', 'must be a string or an array of items')
   const items: number[] = []
   const types: number[] = []
   for (let item = document.firstItem(input); item !== NONE; item = document.nextItem(item)) {
@@ -91,7 +91,7 @@ function typeOf(document: JsonDocument, item: number, index: number): number {
   }
   const id = typed[3] ?? NONE
   if (!document.isNull(typed[1] ?? NONE)) return ITEMS.message
-  if (id !== NONE && document.isString(id) && document.isNull(typed[2] ?? NONE)) return ITEMS.reference
+  if (document.isString(id) && document.isNull(typed[2] ?? NONE)) return ITEMS.reference
   throw missing(`input[${index}].type`)
 }
 
@@ -100,6 +100,6 @@ function typeOf(document: JsonDocument, item: number, index: number): number {
  * not at all, because they mean nothing without their program.
  */
 export function isOfProgram(document: JsonDocument, caller: number): boolean {
-  if (caller === NONE || !document.isObject(caller)) return false
+  if (!document.isObject(caller)) return false
   return document.word(document.member(caller, CALLER_TYPE), PROGRAM) !== NONE
 }

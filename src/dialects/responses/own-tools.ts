@@ -80,7 +80,7 @@ export class OwnTools {
     const { document } = this
     if (document.member(tool, CACHE_CONTROL) !== NONE) return true
     const inner = document.member(tool, TOOLS)
-    if (inner === NONE || !document.isList(inner)) return false
+    if (!document.isList(inner)) return false
     for (let one = document.firstItem(inner); one !== NONE; one = document.nextItem(one))
       if (document.isObject(one) && document.member(one, CACHE_CONTROL) !== NONE) return true
     return false

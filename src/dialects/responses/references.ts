@@ -55,7 +55,7 @@ function referenceOf(document: JsonDocument, value: number, path: string): Refer
   const id = document.member(value, ID)
   if (document.isNull(id)) throw missing(`${path}.id`)
   if (!document.isString(id)) throw invalid(`${path}.id`, 'must be a string')
-  if (document.fromOf(id) === document.toOf(id)) throw missing(`${path}.id`)
+  if (!document.isFilled(id)) throw missing(`${path}.id`)
   return { value, path, id: document.text(id) }
 }
 

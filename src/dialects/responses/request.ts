@@ -125,7 +125,7 @@ export function withoutFormat(settings: JsonObject): JsonObject {
 /** None if the input is a string. */
 function itemsIn({ document, values }: RequestBody): Items {
   const input = values[INPUT] ?? NONE
-  return input !== NONE && document.isString(input) ? NO_ITEMS : itemsOf(document, input)
+  return document.isString(input) ? NO_ITEMS : itemsOf(document, input)
 }
 
 function accepted(

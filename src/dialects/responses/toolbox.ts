@@ -117,17 +117,17 @@ export class Toolbox {
       const isLifted = this.owners?.has(sent) === true
       if (isLifted && !withLifted) continue
       if (isLifted) entries.addText(Kind.NAME, arena, sent)
-      else addSpan(document, Kind.NAME, tool.nameValue)
+      else entries.addValue(Kind.NAME, document, tool.nameValue)
       if (tool.custom !== NONE) {
         this.free ??= new Set()
         this.free.add(sent)
         addFree(document, arena, tool)
         continue
       }
-      if (tool.description !== NONE) addSpan(document, Kind.TEXT, tool.description)
+      if (tool.description !== NONE) entries.addValue(Kind.TEXT, document, tool.description)
       if (tool.parameters === NONE) entries.add(Kind.INPUT, arena.addJson(NO_PARAMETERS), arena.end)
-      else addSpan(document, schemaKind(document, tool.parameters), tool.parameters)
-      if (tool.strict !== NONE) addSpan(document, Kind.STRICT, tool.strict)
+      else entries.addValue(schemaKind(document, tool.parameters), document, tool.parameters)
+      if (tool.strict !== NONE) entries.addValue(Kind.STRICT, document, tool.strict)
     }
     return new ToolList(arena, entries.take(), 'responses')
   }
@@ -223,7 +223,7 @@ function addFunctions(
       own?.checkMembers(tool, many, members, at, false)
       own?.listNamespace(tool, name)
       addFunctions(document, members[5] ?? NONE, `${at}.tools`, name, found, own)
-    } else if (type === NONE || !document.isString(type)) throw missing(`${at}.type`)
+    } else if (!document.isString(type)) throw missing(`${at}.type`)
     else if (kind !== CUSTOM && namespace === undefined) own?.add(tool, document.text(type), at)
     else own?.listNone()
   }
@@ -247,9 +247,9 @@ function functionIn(
     name: document.text(nameValue),
     namespace,
     nameValue,
-    description: description !== NONE && document.isString(description) ? description : NONE,
+    description: document.isString(description) ? description : NONE,
     parameters: document.isNull(parameters) ? NONE : parameters,
-    strict: strict !== NONE && document.isBoolean(strict) ? strict : NONE,
+    strict: document.isBoolean(strict) ? strict : NONE,
     custom,
     format: custom === NONE ? NONE : formatOf(document, members[6] ?? NONE, `${path}.format`),
   }
@@ -263,8 +263,7 @@ function formatOf(document: JsonDocument, format: number, path: string): number 
 }
 
 function nameOf(document: JsonDocument, name: number, path: string): number {
-  if (name === NONE || !document.isString(name) || document.fromOf(name) === document.toOf(name))
-    throw missing(`${path}.name`)
+  if (!document.isFilled(name)) throw missing(`${path}.name`)
   return name
 }
 
@@ -274,9 +273,5 @@ function addFree(document: JsonDocument, arena: Arena, { description, format, cu
   const words = freeDescription(text, objectOf(format === NONE ? undefined : document.value(format)))
   if (words !== '') entries.addText(Kind.TEXT, arena, words)
   entries.add(Kind.INPUT | OF_OBJECT, arena.addJson(TEXT_PARAMETERS), arena.end)
-  addSpan(document, Kind.FREE_FORM, custom)
-}
-
-function addSpan(document: JsonDocument, kind: number, value: number): void {
-  entries.add(kind, document.fromOf(value), document.toOf(value))
+  entries.addValue(Kind.FREE_FORM, document, custom)
 }
