@@ -3,9 +3,8 @@
 import type { Config } from '../config/config.ts'
 import type { ReservationPipeline } from '../core/redis-config.ts'
 import type { ThoughtStore } from '../core/thoughts.ts'
-import type { ItemStore } from '../items/item-store.ts'
-import { itemStorePlace, openItemStore } from '../items/open-item-store.ts'
-import type { ItemChannel } from '../items/peer-item-store.ts'
+import type { ItemChannel, ItemStore } from '../items/item-store.ts'
+import { itemStorePlace, openItemStore } from '../items/item-stores.ts'
 import type { Sealer } from '../items/sealer.ts'
 import { openThoughtStore, thoughtStorePlace } from '../items/thought-stores.ts'
 

@@ -7,6 +7,7 @@ import type { ChatRequest } from '../core/chat-request.ts'
 import type { Compatibility } from '../core/compatibility.ts'
 import type { Completion, PlainAnswer } from '../core/completion.ts'
 import type { ContentEvent, FinishReason, OwnEvent, OwnStop, ThoughtEvent } from '../core/event.ts'
+import type { Later } from '../core/later.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { RequestBody, UnparsedMembers } from '../wire/request-body.ts'
 import type { TextKind } from '../wire/template.ts'
@@ -41,10 +42,10 @@ export interface Dialect {
   /** The members of its bodies that are left in the document, where `read` finds them. */
   readonly unparsed: UnparsedMembers
   /**
-   * Checks and converts a body. Throws `CallerError` with the path of the invalid field. Returns a promise only if
-   * stored items must be fetched: awaiting one for every request would cost 0.14 µs and a turn of the microtask queue.
+   * Checks and converts a body. Throws `CallerError` with the path of the invalid field. A result comes later only
+   * if stored items must be fetched.
    */
-  read(body: RequestBody, caller: Caller): Exchange | Promise<Exchange>
+  read(body: RequestBody, caller: Caller): Exchange | Later<Exchange>
 }
 
 /**

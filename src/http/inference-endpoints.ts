@@ -5,6 +5,7 @@ import { anthropicModelList, modelList, PAGE_MAX } from '../catalog/model-list.t
 import { CallerError } from '../core/caller-error.ts'
 import { turn } from '../core/event-loop.ts'
 import type { ImageKind, ImageRequest, MadeImages } from '../core/image-request.ts'
+import { Later } from '../core/later.ts'
 import type { Caller, Dialect, Exchange } from '../dialects/dialect.ts'
 import { embeddingsBody } from '../dialects/embeddings/answer.ts'
 import { acceptEmbeddings } from '../dialects/embeddings/request.ts'
@@ -36,10 +37,10 @@ export function runChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: 
   life.identify(body.settings, endUserOf)
   if (life.running.isHeavy) return runHeavyChat(life, key, body, reader)
   const exchange = reader.read(body, callerOf(life, key))
-  return exchange instanceof Promise ? runLater(life, key, exchange) : runExchange(life, key, exchange)
+  return exchange instanceof Later ? runLater(life, key, exchange) : runExchange(life, key, exchange)
 }
 
-async function runLater(life: RequestLife, key: Key, exchange: Promise<Exchange>): Promise<void> {
+async function runLater(life: RequestLife, key: Key, exchange: Later<Exchange>): Promise<void> {
   runExchange(life, key, await exchange)
 }
 

@@ -3,8 +3,7 @@
  * full. Owns no connection and no file; the items end with the process.
  */
 
-import { type JsonObject, parseObject } from '../core/json.ts'
-import type { ItemStore, ItemText } from './item-store.ts'
+import type { ItemText } from './item-store.ts'
 
 /** Where the JSON of an item lies. */
 interface StoredItem {
@@ -66,7 +65,7 @@ interface LocalItemStoreOptions {
   readonly nowMs?: () => number
 }
 
-export class LocalItemStore implements ItemStore {
+export class LocalItemStore {
   private readonly organizations = new Map<string, OrganizationItems>()
   private readonly ttlMs: number
   private readonly bytesMax: number
@@ -84,11 +83,6 @@ export class LocalItemStore implements ItemStore {
   /** Bytes that are held for all organizations. */
   get heldBytes(): number {
     return this.bytes
-  }
-
-  get(organization: string, id: string): JsonObject | undefined {
-    const json = this.getText(organization, id)
-    return json === undefined ? undefined : parseObject(json)
   }
 
   /** The JSON text of an item. */

@@ -5,8 +5,8 @@
 
 import type { Config } from '../config/config.ts'
 import type { ItemText } from './item-store.ts'
+import { itemStorePlace, openMachineItems } from './item-stores.ts'
 import type { LocalItemStore } from './local-item-store.ts'
-import { itemStorePlace, openMachineItems } from './open-item-store.ts'
 import { isOfThoughts, openMachineThoughts, recalledThoughts, thoughtStorePlace } from './thought-stores.ts'
 
 export class MachineItems {

@@ -9,8 +9,8 @@ import clock from '../redis/clock.lua' with { type: 'text' }
 import { connect, type RedisClient } from '../redis/connect.ts'
 import { StoredScript } from '../redis/stored-script.ts'
 import getItems from './get-items.lua' with { type: 'text' }
+import { findWithWaits } from './item-store.ts'
 import putItems from './put-items.lua' with { type: 'text' }
-import { findWithWaits } from './repeated-look-up.ts'
 
 /** A larger item is not stored: Redis holds the ledger, and conversations must not fill its memory. */
 const ITEM_BYTES_MAX = 256 * 1024

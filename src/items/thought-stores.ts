@@ -4,8 +4,9 @@ import type { Config } from '../config/config.ts'
 import { isArray } from '../core/json.ts'
 import type { RedisConfig, ReservationPipeline } from '../core/redis-config.ts'
 import type { MarksQuestion, ThoughtStore } from '../core/thoughts.ts'
+import type { ItemChannel } from './item-store.ts'
+import { redisOf } from './item-stores.ts'
 import { LocalItemStore } from './local-item-store.ts'
-import type { ItemChannel } from './peer-item-store.ts'
 import type { RedisItems } from './redis-items.ts'
 import type { Sealer } from './sealer.ts'
 
@@ -21,13 +22,12 @@ const MACHINE_BYTES_MAX = 256 * 1024 * 1024
 const LOOKUP_CHARS_MAX = 8 * 1024 * 1024
 
 /** Equal for two configurations that can share one store. */
-export function thoughtStorePlace({ continuity, responses, ledger }: Config): string {
-  const redis = responses.redis ?? (ledger.kind === 'redis' ? ledger.redis : undefined)
-  return JSON.stringify([continuity, redis])
+export function thoughtStorePlace(config: Config): string {
+  return JSON.stringify([config.continuity, redisOf(config)])
 }
 
 /**
- * Undefined if the configuration keeps none. `sealer` and `peers` as for items (`open-item-store.ts`); `pipeline`: that
+ * Undefined if the configuration keeps none. `sealer` and `peers` as for items (`item-stores.ts`); `pipeline`: that
  * of the ledger.
  */
 export function openThoughtStore(
@@ -36,20 +36,17 @@ export function openThoughtStore(
   peers: ItemChannel,
   pipeline: ReservationPipeline | undefined,
 ): ThoughtStore | undefined {
-  const { continuity, responses, ledger } = config
+  const { continuity, responses } = config
   if (continuity === undefined || continuity.keepSeconds === 0) return undefined
-  const redis = responses.redis ?? (ledger.kind === 'redis' ? ledger.redis : undefined)
-  if (redis !== undefined) {
-    const own = responses.redis === undefined ? pipeline : undefined
-    return new SealedThoughts(sealer, loadRedis(redis, continuity, own))
-  }
-  return new PeerThoughts(peers)
+  const redis = redisOf(config)
+  if (redis === undefined) return new PeerThoughts(peers)
+  return new SealedThoughts(sealer, loadRedis(redis, continuity, responses.redis === undefined ? pipeline : undefined))
 }
 
 /** Where a machine keeps the thoughts of its workers' answers; undefined if it keeps none. */
-export function openMachineThoughts({ continuity, responses, ledger }: Config): LocalItemStore | undefined {
-  const isLocal = responses.redis === undefined && ledger.kind === 'embedded'
-  if (!isLocal || continuity === undefined || continuity.keepSeconds === 0) return undefined
+export function openMachineThoughts(config: Config): LocalItemStore | undefined {
+  const { continuity } = config
+  if (redisOf(config) !== undefined || continuity === undefined || continuity.keepSeconds === 0) return undefined
   const { keepSeconds: ttlSeconds, organizationBytes: organizationBytesMax } = continuity
   const bytesMax = Math.max(MACHINE_BYTES_MAX, organizationBytesMax)
   return new LocalItemStore({ ttlSeconds, bytesMax, organizationBytesMax })

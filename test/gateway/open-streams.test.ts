@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { JsonObject } from '../../src/core/json.ts'
+import type { Later } from '../../src/core/later.ts'
 import { chat } from '../../src/dialects/chat/chat.ts'
 import type { Dialect, Exchange } from '../../src/dialects/dialect.ts'
 import { responses } from '../../src/dialects/responses/responses.ts'
@@ -16,6 +17,7 @@ import { openai } from '../../src/providers/openai/openai.ts'
 import { readRequestBody } from '../../src/wire/request-body.ts'
 import { catalog, keyOf, model } from '../catalog/fixture.ts'
 import { sealer } from '../dialects/responses/setting.ts'
+import { storeIn } from '../support/item-text.ts'
 import { UnlimitedLedger } from '../support/ledger.ts'
 import { chatFrames, stalls } from '../support/scenarios.ts'
 import { lastingUpstream } from '../support/served.ts'
@@ -35,11 +37,11 @@ function gatewayTo(baseUrl: string): Gateway {
 }
 
 /** A request with a long text. */
-type Accept = (text: string) => Exchange | Promise<Exchange>
+type Accept = (text: string) => Exchange | Later<Exchange>
 
 const CALLER = { organization: 'o' }
 
-function exchangeOf({ read, unparsed }: Dialect, body: JsonObject): Exchange | Promise<Exchange> {
+function exchangeOf({ read, unparsed }: Dialect, body: JsonObject): Exchange | Later<Exchange> {
   return read(readRequestBody(Buffer.from(JSON.stringify(body)), unparsed), CALLER)
 }
 
@@ -47,7 +49,7 @@ const ofChat: Accept = (text) =>
   exchangeOf(chat({ imageUrls: 'public' }), { model: 'm', stream: true, messages: [{ role: 'user', content: text }] })
 
 const ofResponses: Accept = (text) => {
-  const dialect = responses({ sealer, itemStore: new LocalItemStore({ ttlSeconds: 60 }) })
+  const dialect = responses({ sealer, itemStore: storeIn(new LocalItemStore({ ttlSeconds: 60 })) })
   return exchangeOf(dialect, { model: 'm', stream: true, instructions: text, input: 'hi' })
 }
 

@@ -16,28 +16,28 @@ describe('the store of this process', () => {
     const store = storeOf({ nowMs: () => nowMs })
     store.put('acme', [text('a')])
     nowMs = 59_999
-    expect(store.get('acme', 'a')).toEqual(item('a'))
+    expect(store.getText('acme', 'a')).toBe(text('a').json)
     nowMs = 60_000
-    expect(store.get('acme', 'a')).toBeUndefined()
+    expect(store.getText('acme', 'a')).toBeUndefined()
   })
 
   test('0 seconds: nothing is stored', () => {
     const store = storeOf({ ttlSeconds: 0 })
     store.put('acme', [text('a')])
-    expect(store.get('acme', 'a')).toBeUndefined()
+    expect(store.getText('acme', 'a')).toBeUndefined()
   })
 
   test('the oldest items make room for new ones', () => {
     const store = storeOf({ bytesMax: 10_000 })
     for (const id of ['a', 'b', 'c']) store.put('acme', [text(id, 3000)])
-    expect(['a', 'b', 'c'].map((id) => store.get('acme', id) !== undefined)).toEqual([false, true, true])
+    expect(['a', 'b', 'c'].map((id) => store.getText('acme', id) !== undefined)).toEqual([false, true, true])
   })
 
   test('of many small items the newest are kept, nearly as many as fit', () => {
     const store = storeOf({ bytesMax: 100_000 })
     const ids = Array.from({ length: 1000 }, (_, n) => `item_${n}`)
     for (const id of ids) store.put('acme', [text(id, 150)])
-    const found = ids.filter((id) => store.get('acme', id) !== undefined)
+    const found = ids.filter((id) => store.getText('acme', id) !== undefined)
     expect(found).toEqual(ids.slice(-found.length))
     const bytes = found.length * (JSON.stringify(item('item_999', 150)).length + 300)
     expect(bytes).toBeGreaterThan(80_000)
@@ -47,7 +47,7 @@ describe('the store of this process', () => {
   test('an item larger than the limit is not stored, and the others stay', () => {
     const store = storeOf({ bytesMax: 10_000 })
     store.put('acme', [text('a', 3000), text('b', 20_000)])
-    expect(['a', 'b'].map((id) => store.get('acme', id) !== undefined)).toEqual([true, false])
+    expect(['a', 'b'].map((id) => store.getText('acme', id) !== undefined)).toEqual([true, false])
   })
 
   test('expired items free all of their bytes', () => {
@@ -55,8 +55,8 @@ describe('the store of this process', () => {
     const store = storeOf({ bytesMax: 10_000, nowMs: () => nowMs })
     for (let round = 0; round < 50; round++) {
       store.put('acme', [text(`a${round}`, 3000), text(`b${round}`, 3000)])
-      expect(store.get('acme', `a${round}`)).toBeDefined()
-      expect(store.get('acme', `b${round}`)).toBeDefined()
+      expect(store.getText('acme', `a${round}`)).toBeDefined()
+      expect(store.getText('acme', `b${round}`)).toBeDefined()
       nowMs += 60_000
     }
   })
@@ -65,8 +65,8 @@ describe('the store of this process', () => {
     const store = storeOf({ bytesMax: 8000 })
     for (const length of [2999, 3000]) store.put('acme', [text('a', length)])
     store.put('acme', [text('b', 3000)])
-    expect(store.get('acme', 'a')).toEqual(item('a', 3000))
-    expect(store.get('acme', 'b')).toBeDefined()
+    expect(store.getText('acme', 'a')).toBe(text('a', 3000).json)
+    expect(store.getText('acme', 'b')).toBeDefined()
   })
 
   test('an organization that fills the store drops no items of one that holds no more than an even share', () => {
@@ -77,8 +77,8 @@ describe('the store of this process', () => {
       ids.map((id) => text(id, 3000)),
     )
     for (let n = 0; n < 1000; n++) store.put(`loud${n % 3}`, [text(`theirs_${n}`, 3000)])
-    expect(ids.filter((id) => store.get('quiet', id) === undefined)).toEqual([])
-    expect(store.get('loud0', 'theirs_999')).toBeDefined()
+    expect(ids.filter((id) => store.getText('quiet', id) === undefined)).toEqual([])
+    expect(store.getText('loud0', 'theirs_999')).toBeDefined()
   })
 })
 
@@ -97,12 +97,12 @@ property('stored items are bounded, and no organization below an even share lose
     const length = random.below(random.chance(0.1) ? Math.floor(bytesMax / 4) : 3000)
     sizes.set(id, length + 450)
     store.put(organization, [itemText({ id, text: 'x'.repeat(length) })])
-    if (store.get(organization, id) !== undefined) {
+    if (store.getText(organization, id) !== undefined) {
       alive.set(organization, [...(alive.get(organization) ?? []), id])
     }
     expect(store.heldBytes).toBeLessThanOrEqual(bytesMax)
     for (const [owner, items] of alive) {
-      const still = items.filter((one) => store.get(owner, one) !== undefined)
+      const still = items.filter((one) => store.getText(owner, one) !== undefined)
       const lost = items.length - still.length
       // Besides its items an organization holds the unused bytes of its newest segment: at most a sixteenth of the
       // limit.

@@ -14,6 +14,7 @@ import type { Provider } from '../../src/providers/provider.ts'
 import { readRequestBody } from '../../src/wire/request-body.ts'
 import { dialect as responses } from '../dialects/responses/setting.ts'
 import { openaiResponses } from '../providers/openai/dialect.ts'
+import { atOnce } from '../support/literal.ts'
 
 export const NATIVE: Caller = { organization: 'acme', compatibility: compatibilityOf({ content: 'pass' }) }
 export const STRICT: Caller = { organization: 'acme', compatibility: compatibilityOf({}) }
@@ -112,10 +113,8 @@ export const PROVIDERS: Readonly<Record<string, Provider>> = {
 }
 
 export function read(dialect: DialectName, body: JsonObject, caller = NATIVE) {
-  const { read: accept } = DIALECTS[dialect]
-  const exchange = accept(readRequestBody(Buffer.from(JSON.stringify(body)), DIALECTS[dialect].unparsed), caller)
-  if (exchange instanceof Promise) throw new Error('no reference was sent')
-  return exchange.request
+  const { read: accept, unparsed } = DIALECTS[dialect]
+  return atOnce(accept(readRequestBody(Buffer.from(JSON.stringify(body)), unparsed), caller)).request
 }
 
 export const document = (source: JsonValue, more: JsonObject = {}) => ({ type: 'document', source, ...more })

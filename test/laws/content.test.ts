@@ -13,6 +13,7 @@ import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { readRequestBody } from '../../src/wire/request-body.ts'
 import { objectOf } from '../providers/conformance.ts'
 import { endpoint } from '../providers/requests.ts'
+import { atOnce } from '../support/literal.ts'
 import {
   base64,
   bodyOf,
@@ -291,9 +292,9 @@ test('escapes within base64 are read, and slashes may be written as PHP writes t
   const text = JSON.stringify(bodyOf('responses', 'user', pdf))
     .replaceAll('/', '\\/')
     .replace('JVBER', '\\u004aVBER')
-  const exchange = DIALECTS.responses.read(readRequestBody(Buffer.from(text), DIALECTS.responses.unparsed), NATIVE)
-  if (exchange instanceof Promise) throw new Error('no reference was sent')
-  const { body } = anthropic.request(exchange.request, target)
+  const { read, unparsed } = DIALECTS.responses
+  const { request } = atOnce(read(readRequestBody(Buffer.from(text), unparsed), NATIVE))
+  const { body } = anthropic.request(request, target)
   expect(objectsIn(objectOf(body))).toContainEqual(PARTS.messages.pdf ?? {})
 })
 

@@ -22,6 +22,7 @@ import { readRequestBody } from '../../src/wire/request-body.ts'
 import { CALLER, sealer } from '../dialects/responses/setting.ts'
 import { sentText } from '../providers/conformance.ts'
 import { endpoint } from '../providers/requests.ts'
+import { atOnce } from '../support/literal.ts'
 import { property, type Random } from '../support/random.ts'
 import { bodyOf, USUAL } from './large-bodies.ts'
 import { isCallerError } from './versions.ts'
@@ -59,9 +60,7 @@ function readingOf(body: TurnBody, caller: Caller, targets: readonly Asked[]): R
     read = input
   })
   try {
-    const exchange = dialect.readTurn(readRequestBody(body.bytes, dialect.unparsed), caller, turn)
-    if (exchange instanceof Promise) throw new Error('an item was looked up')
-    const { request } = exchange
+    const { request } = atOnce(dialect.readTurn(readRequestBody(body.bytes, dialect.unparsed), caller, turn))
     const sent = targets.map(([provider, target]) => sentOrError(() => provider.request(request, target).body))
     return { outcome: { sent, estimate: estimateInput(request), marks: marksOf(request) }, read }
   } catch (error) {
@@ -228,8 +227,7 @@ test.each(['responses', 'chat'])(
       const turn = turnOf(body, (one) => {
         read = one
       })
-      const exchange = dialect.readTurn(readRequestBody(body.bytes, dialect.unparsed), CALLER, turn)
-      if (exchange instanceof Promise) throw new Error('an item was looked up')
+      const exchange = atOnce(dialect.readTurn(readRequestBody(body.bytes, dialect.unparsed), CALLER, turn))
       const { body: written } = openai.request(exchange.request, target)
       if (typeof written === 'string' || written === undefined) throw new Error('a body without pieces')
       const again = [...written].filter((piece) => sent.some((one) => isSame(one, piece)))

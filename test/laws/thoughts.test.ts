@@ -32,6 +32,7 @@ import { sentText } from '../providers/conformance.ts'
 import { openaiResponses } from '../providers/openai/dialect.ts'
 import { endpoint } from '../providers/requests.ts'
 import { answerText, bytesOf } from '../support/bytes.ts'
+import { atOnce } from '../support/literal.ts'
 import { property, type Random } from '../support/random.ts'
 import { cuts } from '../support/streams.ts'
 import { ANSWERS, contentOf, converseBlock, dataOf, listOf, outputOf } from '../support/thoughtful-answers.ts'
@@ -292,9 +293,7 @@ function withoutSeals(value: JsonValue): JsonValue {
 
 function exchangeOf({ dialect, body }: Caller, answer?: JsonObject, stream = false): Exchange {
   const bytes = Buffer.from(JSON.stringify({ ...body(answer), stream }))
-  const exchange = dialect.read(readRequestBody(bytes, dialect.unparsed), CALLER)
-  if (exchange instanceof Promise) throw new Error('nothing has to be looked up')
-  return exchange
+  return atOnce(dialect.read(readRequestBody(bytes, dialect.unparsed), CALLER))
 }
 
 class Answering {

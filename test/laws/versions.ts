@@ -29,6 +29,7 @@ import { readRequestBody } from '../../src/wire/request-body.ts'
 import { CALLER, SERVED, sealer } from '../dialects/responses/setting.ts'
 import { sentText } from '../providers/conformance.ts'
 import { endpoint } from '../providers/requests.ts'
+import { atOnce } from '../support/literal.ts'
 
 export type BodyName = DialectName | 'compact'
 
@@ -113,7 +114,7 @@ const CURRENT: Version<ChatRequest> = {
   },
   accept: (name, bytes) => {
     const { read, unparsed } = dialects[name]
-    return synchronous(read(readRequestBody(bytes, unparsed), CALLER))
+    return atOnce(read(readRequestBody(bytes, unparsed), CALLER))
   },
 }
 

@@ -11,6 +11,7 @@ import * as Kind from '../../src/core/entry-kinds.ts'
 import { type CacheMark, indexOfMark, MARKED } from '../../src/core/entry-marks.ts'
 import { EntryWriter } from '../../src/core/entry-writer.ts'
 import { isObject, type JsonObject, objectOf, stringOf } from '../../src/core/json.ts'
+import { Later } from '../../src/core/later.ts'
 import { isNoArguments } from '../../src/core/no-arguments.ts'
 import { ToolList } from '../../src/core/tool-list.ts'
 import type { Caller, Dialect, Exchange } from '../../src/dialects/dialect.ts'
@@ -100,7 +101,7 @@ export function readBody(
   caller: Caller = { organization: 'acme' },
 ): Seen | Promise<Seen> {
   const exchange = read(readRequestBody(Buffer.from(JSON.stringify(body)), unparsed), caller)
-  return exchange instanceof Promise ? exchange.then(seen) : seen(exchange)
+  return exchange instanceof Later ? exchange.then(seen) : seen(exchange)
 }
 
 /** The same if nothing has to be looked up. */
@@ -110,11 +111,15 @@ export function readAtOnce(dialect: Pick<Dialect, 'read' | 'unparsed'>, body: Js
   return exchange
 }
 
+/** What is there without a look-up. */
+export function atOnce<T>(result: T | Later<T>): T {
+  if (result instanceof Later) throw new Error('nothing has to be looked up')
+  return result
+}
+
 /** The request that a dialect makes of a body. */
 export function requestIn({ read, unparsed }: Pick<Dialect, 'read' | 'unparsed'>, body: JsonObject): ChatRequest {
-  const exchange = read(readRequestBody(Buffer.from(JSON.stringify(body)), unparsed), { organization: 'acme' })
-  if (exchange instanceof Promise) throw new Error('nothing has to be looked up')
-  return exchange.request
+  return atOnce(read(readRequestBody(Buffer.from(JSON.stringify(body)), unparsed), { organization: 'acme' })).request
 }
 
 function seen(exchange: Exchange): Seen {

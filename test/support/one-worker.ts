@@ -9,9 +9,8 @@ import {
   type Taken,
 } from '../../src/capacity/common-room.ts'
 import type { Config } from '../../src/config/config.ts'
-import type { ItemText } from '../../src/items/item-store.ts'
+import type { ItemChannel, ItemText } from '../../src/items/item-store.ts'
 import { MachineItems } from '../../src/items/machine-items.ts'
-import type { ItemChannel } from '../../src/items/peer-item-store.ts'
 
 export function oneWorker(config: Config): { readonly items: ItemChannel; readonly room: RoomSource } {
   return { items: new OwnItems(config), room: new OwnRoom() }

@@ -34,6 +34,7 @@ import type { Provider, Target } from '../../src/providers/provider.ts'
 import { boundaryOf, parseForm } from '../../src/wire/multipart.ts'
 import { readRequestBody } from '../../src/wire/request-body.ts'
 import { Encoding } from './encoding.ts'
+import { storeIn } from './item-text.ts'
 
 /** The endpoint of a body. */
 export type Path = 'chat' | 'responses' | 'compact' | 'messages' | 'count' | 'generations' | 'edits' | 'form'
@@ -72,7 +73,7 @@ const EVENTS: readonly StreamEvent[] = [
 const MESSAGES = { toolResultImages: 'pass' } as const
 const dialects = {
   chat: chat({ imageUrls: 'public' }),
-  responses: responses({ sealer, itemStore }),
+  responses: responses({ sealer, itemStore: storeIn(itemStore) }),
   messages: messages(MESSAGES),
 }
 

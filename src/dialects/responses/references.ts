@@ -2,6 +2,7 @@
 
 import { CallerError } from '../../core/caller-error.ts'
 import { isObject, type JsonObject, stringOf } from '../../core/json.ts'
+import { type Later, laterOf } from '../../core/later.ts'
 import type { ItemStore } from '../../items/item-store.ts'
 import { type JsonDocument, words } from '../../wire/json-document.ts'
 import { type RequestBody, readRequestBody, type UnparsedMembers } from '../../wire/request-body.ts'
@@ -22,8 +23,8 @@ interface Reference {
 }
 
 /**
- * The body with each reference replaced by the stored item; the same body if there is none. A promise only if the item
- * store returns one.
+ * The body with each reference replaced by the stored item; the same body if there is none. It comes
+ * later if there is one.
  */
 export function withoutReferences(
   body: RequestBody,
@@ -33,22 +34,21 @@ export function withoutReferences(
   first: number,
   caller: Caller,
   itemStore: ItemStore | undefined,
-): RequestBody | Promise<RequestBody> {
+): RequestBody | Later<RequestBody> {
   if (!types.includes(ITEMS.reference)) return body
   const references = items.flatMap((value, index) =>
     types[index] === ITEMS.reference ? referenceOf(body.document, value, `input[${first + index}]`) : [],
   )
   const ids = [...new Set(references.map(({ id }) => id))]
   if (ids.length > REFERENCES_MAX) throw invalid('input', `must not refer to more than ${REFERENCES_MAX} items`)
-  const recalled = ids.map((id) => itemStore?.get(caller.organization, id))
   // Another body may be read before the items have come.
   const places = references.map(({ value, ...rest }) => {
     return { ...rest, from: body.document.fromOf(value), to: body.document.toOf(value) }
   })
-  const fill = (found: readonly (JsonObject | undefined)[]) =>
-    filledIn(body.bytes, places, new Map(ids.map((id, index) => [id, found[index]])), unparsed)
-  const atHand = recalled.flatMap((item) => (item instanceof Promise ? [] : [item]))
-  return atHand.length === recalled.length ? fill(atHand) : Promise.all(recalled).then(fill)
+  const recalled = laterOf(Promise.all(ids.map((id) => itemStore?.get(caller.organization, id))))
+  return recalled.map((found) =>
+    filledIn(body.bytes, places, new Map(ids.map((id, index) => [id, found[index]])), unparsed),
+  )
 }
 
 function referenceOf(document: JsonDocument, value: number, path: string): Reference {

@@ -3,6 +3,7 @@
 import { Arena } from '../../core/arena.ts'
 import { type ChatRequest, NO_HINTS, NO_TEXTS, type ToolChoice } from '../../core/chat-request.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
+import { Later } from '../../core/later.ts'
 import { NO_OWN_TOOLS } from '../../core/own-fields.ts'
 import { NO_TOOLS } from '../../core/tool-list.ts'
 import type { ItemStore } from '../../items/item-store.ts'
@@ -75,20 +76,16 @@ export interface ReadTurn {
 }
 
 /** Throws or rejects with `CallerError` with the path of the invalid field. */
-export function acceptResponses(body: RequestBody, one: Case): AcceptedResponses | Promise<AcceptedResponses> {
+export function acceptResponses(body: RequestBody, one: Case): AcceptedResponses | Later<AcceptedResponses> {
   const checked = checkResponsesBody(body.settings)
   const items = itemsIn(body)
   const first = one.turn?.earlier?.state.items ?? 0
   const whole = withoutReferences(body, items, UNPARSED, first, one.caller, one.itemStore)
-  if (whole === body) return accepted(body, checked, items, one)
+  if (!(whole instanceof Later)) return accepted(whole, checked, items, one)
   // Items in place of references are not in the body that the connection keeps.
   const { turn } = one
-  const other = {
-    ...one,
-    turn: turn && { previousResponseId: turn.previousResponseId, earlier: turn.earlier, read() {} },
-  }
-  if (whole instanceof Promise) return whole.then((read) => accepted(read, checked, itemsIn(read), other))
-  return accepted(whole, checked, itemsIn(whole), other)
+  const unkept = turn && { previousResponseId: turn.previousResponseId, earlier: turn.earlier, read() {} }
+  return whole.map((read) => accepted(read, checked, itemsIn(read), { ...one, turn: unkept }))
 }
 
 /** `text.format` as Chat Completions has it; undefined for plain text. */

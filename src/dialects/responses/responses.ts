@@ -5,6 +5,7 @@ import type { ChatRequest } from '../../core/chat-request.ts'
 import type { Compatibility } from '../../core/compatibility.ts'
 import { type Completion, type PlainAnswer, spokenText } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
+import { Later } from '../../core/later.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import type { ItemStore, ItemText } from '../../items/item-store.ts'
@@ -32,12 +33,12 @@ export interface ResponsesDialect extends Dialect {
    * Accepts a body of `POST /v1/responses/compact` (Codex: `{model, input, instructions}`) as if its input had a
    * `compaction_trigger`. The answer is whole even if `stream` is true. Throws `CallerError` like `accept`.
    */
-  readCompact(body: RequestBody, caller: Caller): Exchange | Promise<Exchange>
+  readCompact(body: RequestBody, caller: Caller): Exchange | Later<Exchange>
   /**
    * Accepts a turn on a socket, whose input has all that it continues: it is always a stream. Throws `CallerError` like
    * `read`.
    */
-  readTurn(body: RequestBody, caller: Caller, turn: Turn): Exchange | Promise<Exchange>
+  readTurn(body: RequestBody, caller: Caller, turn: Turn): Exchange | Later<Exchange>
 }
 
 /** One turn on a socket, which hears of its answer. */
@@ -67,7 +68,7 @@ export function responses(surroundings: Surroundings): ResponsesDialect {
         ? new CompactionExchange(one, others, caller, surroundings, object, turn)
         : new ResponsesExchange(one, others, caller, itemStore, turn)
     }
-    return accepted instanceof Promise ? accepted.then(exchange) : exchange(accepted)
+    return accepted instanceof Later ? accepted.map(exchange) : exchange(accepted)
   }
   return {
     name: 'responses',

@@ -3,8 +3,7 @@
  * between the two. Bounded: what the supervisor has not taken yet counts, and more is dropped.
  */
 
-import type { ItemText } from '../../items/item-store.ts'
-import type { ItemChannel } from '../../items/peer-item-store.ts'
+import type { ItemChannel, ItemText } from '../../items/item-store.ts'
 import type { ToSupervisor } from './ipc.ts'
 import { PendingReplies } from './pending-replies.ts'
 

@@ -7,9 +7,9 @@ import { isObject, type JsonObject } from '../../../src/core/json.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
 import { LocalItemStore } from '../../../src/items/local-item-store.ts'
 import { Encoding } from '../../support/encoding.ts'
-import { itemText } from '../../support/item-text.ts'
-import { type Literal, readAtOnce, readBody, type Seen } from '../../support/literal.ts'
-import { CALLER, failureOf, SERVED, saying, sealer } from './setting.ts'
+import { itemText, storeIn } from '../../support/item-text.ts'
+import { type Literal, readBody, type Seen } from '../../support/literal.ts'
+import { CALLER, rejectionOf, SERVED, saying, sealer } from './setting.ts'
 
 const FIXTURES = join(import.meta.dir, '../../fixtures/callers')
 const listed = (folder: string, prefix: string) =>
@@ -21,11 +21,11 @@ function bodyOf(path: string): JsonObject {
   return recorded['body']
 }
 
-const itemStore = new LocalItemStore({ ttlSeconds: 60 })
+const itemStore = storeIn(new LocalItemStore({ ttlSeconds: 60 }))
 const dialect = responses({ sealer, itemStore })
 
-function accepted(body: JsonObject): Seen {
-  return readAtOnce(dialect, body, CALLER)
+async function accepted(body: JsonObject): Promise<Seen> {
+  return await readBody(dialect, body, CALLER)
 }
 
 /** Roles, texts and calls, one line per message. */
@@ -58,8 +58,8 @@ describe('official SDKs', () => {
     'tool call_b2: {"city":"Rome","c":4}',
   ]
 
-  test.each(listed('requests', 'responses.'))('%s', (name) => {
-    const { request } = accepted(bodyOf(`requests/${name}`))
+  test.each(listed('requests', 'responses.'))('%s', async (name) => {
+    const { request } = await accepted(bodyOf(`requests/${name}`))
     expect(lines(request)).toEqual(name.endsWith('.1.json') ? FIRST : SECOND)
     expect(request.stream).toBe(name.includes('stream'))
     expect(request).toMatchObject({ model: 'acme-large', maxOutputTokens: 300, sampling: { temperature: 0.5 } })
@@ -68,9 +68,9 @@ describe('official SDKs', () => {
     expect(request.toolChoice).toBeUndefined()
   })
 
-  test('the AI SDK gets an error with the remedy if no items are stored', () => {
+  test('the AI SDK gets an error with the remedy if no items are stored', async () => {
     const body = bodyOf('requests/responses.ai7-openai-body.2.json')
-    const failure = failureOf(() => readBody(responses({ sealer }), body, CALLER))
+    const failure = await rejectionOf(Promise.resolve(readBody(responses({ sealer }), body, CALLER)))
     expect(failure.detail.param).toBe('input[2].id')
     expect(failure.message).toContain('store: false')
   })
@@ -79,8 +79,8 @@ describe('official SDKs', () => {
 describe('Codex', () => {
   const names = listed('agents', 'codex.')
 
-  test.each(names.filter((name) => !name.includes('compact-remote')))('%s', (name) => {
-    const { request } = accepted(bodyOf(`agents/${name}`))
+  test.each(names.filter((name) => !name.includes('compact-remote')))('%s', async (name) => {
+    const { request } = await accepted(bodyOf(`agents/${name}`))
     expect(request.stream).toBe(true)
     expect(request.limitsOutput).toBe(true)
     expect(request.maxOutputTokens).toBeUndefined()
@@ -90,8 +90,8 @@ describe('Codex', () => {
     expect(new Set(request.tools.map((tool) => tool.name)).size).toBe(request.tools.length)
   })
 
-  test('tools of a namespace become top-level functions; tools that are not functions are dropped', () => {
-    const { request } = accepted(bodyOf('agents/codex.namespace-001.json'))
+  test('tools of a namespace become top-level functions; tools that are not functions are dropped', async () => {
+    const { request } = await accepted(bodyOf('agents/codex.namespace-001.json'))
     expect(request.tools.map((tool) => tool.name)).toEqual([
       'exec_command',
       'write_stdin',
@@ -108,8 +108,8 @@ describe('Codex', () => {
     ])
   })
 
-  test('a call in a namespace has its top-level name in the history, and is returned under its own', () => {
-    const exchange = accepted(bodyOf('agents/codex.namespace-002.json'))
+  test('a call in a namespace has its top-level name in the history, and is returned under its own', async () => {
+    const exchange = await accepted(bodyOf('agents/codex.namespace-002.json'))
     expect(lines(exchange.request).slice(-2)).toEqual([
       'assistant:  call_mwp8yi78000fabcdefgh=multi_agent_v1__close_agent({"target":"x"})',
       'tool call_mwp8yi78000fabcdefgh: invalid agen…',
@@ -123,8 +123,8 @@ describe('Codex', () => {
     expect(added).toContain('"name":"close_agent","namespace":"multi_agent_v1"')
   })
 
-  test('additional_tools: the tools are in the input', () => {
-    const { request } = accepted(bodyOf('agents/codex.model-gpt-6-sol-001.json'))
+  test('additional_tools: the tools are in the input', async () => {
+    const { request } = await accepted(bodyOf('agents/codex.model-gpt-6-sol-001.json'))
     const tools = request.tools.map((tool) => tool.name)
     expect(tools).toContain('functions__wait')
     expect(tools).toContain('clock__sleep')
@@ -132,29 +132,29 @@ describe('Codex', () => {
     expect(tools).not.toContain('functions__exec')
   })
 
-  test('parallel calls are one turn', () => {
-    const { request } = accepted(bodyOf('agents/codex.parallel-002.json'))
+  test('parallel calls are one turn', async () => {
+    const { request } = await accepted(bodyOf('agents/codex.parallel-002.json'))
     expect(request.messages.slice(-3).map((message) => message.role)).toEqual(['assistant', 'tool', 'tool'])
   })
 
-  test('an image in an output is ignored, the rest of the output is kept', () => {
-    const { request } = accepted(bodyOf('agents/codex.view-image-002.json'))
+  test('an image in an output is ignored, the rest of the output is kept', async () => {
+    const { request } = await accepted(bodyOf('agents/codex.view-image-002.json'))
     expect(request.messages.at(-1)).toEqual({ role: 'tool', callId: 'call_mwp8xm7m000oabcdefgh', parts: [] })
   })
 
-  test('custom tool calls are skipped', () => {
-    const { request } = accepted(bodyOf('agents/codex.apply-patch-custom-002.json'))
+  test('custom tool calls are skipped', async () => {
+    const { request } = await accepted(bodyOf('agents/codex.apply-patch-custom-002.json'))
     expect(request.messages.map((message) => message.role)).toEqual(['system', 'system', 'user', 'user'])
   })
 
-  test('an item of another service is rejected; one of ours goes to the start, wherever Codex puts it', () => {
+  test('an item of another service is rejected; one of ours goes to the start, wherever Codex puts it', async () => {
     const body = bodyOf('agents/codex.compact-remote-003.json')
-    expect(failureOf(() => accepted(body)).detail.param).toBe('input[4].encrypted_content')
-    const compacting = accepted({ model: 'm', input: [{ type: 'compaction_trigger' }] })
+    expect((await rejectionOf(accepted(body))).detail.param).toBe('input[4].encrypted_content')
+    const compacting = await accepted({ model: 'm', input: [{ type: 'compaction_trigger' }] })
     const sse = Encoding.of(compacting, SERVED).addAll(saying('Ran ls.'))
     const content = /"encrypted_content":"([^"]+)"/.exec(sse)?.[1] ?? ''
     const ours = JSON.parse(JSON.stringify(body).replace('SUMMARY: dev…', content))
-    const turns = lines(accepted(ours).request)
+    const turns = lines((await accepted(ours)).request)
     expect(turns.map((line) => line.split(':')[0])).toEqual(['system', 'system', 'user', 'user', 'user'])
     expect(turns[2]).toContain('Ran ls.')
   })

@@ -11,7 +11,19 @@ import { checkResponsesStream } from '../../laws/responses-grammar.ts'
 import { checkCompletedResponse } from '../../laws/responses-schema.ts'
 import { Encoding } from '../../support/encoding.ts'
 import { readAtOnce, readBody, type Seen } from '../../support/literal.ts'
-import { accept, answered, CALLER, dialect, failureOf, keyOf, SERVED, saying, sealer, streamed } from './setting.ts'
+import {
+  accept,
+  acceptLater,
+  answered,
+  CALLER,
+  dialect,
+  failureOf,
+  keyOf,
+  SERVED,
+  saying,
+  sealer,
+  streamed,
+} from './setting.ts'
 
 const TRIGGER = { type: 'compaction_trigger' }
 const hi = { role: 'user', content: 'hi' }
@@ -25,7 +37,11 @@ function itemOf(summary: string, organization = 'acme'): JsonObject {
 
 /** The texts of a body's conversation, with their roles. */
 function linesIn(input: JsonObject[], more: JsonObject = {}): string[] {
-  return accept({ input, ...more }).request.messages.map((message) => {
+  return linesOf(accept({ input, ...more }))
+}
+
+function linesOf({ request }: Seen): string[] {
+  return request.messages.map((message) => {
     return `${message.role}: ${message.parts.map((part) => (part.type === 'text' ? part.text : '')).join()}`
   })
 }
@@ -177,8 +193,9 @@ describe('the restored summary', () => {
     expect(linesIn([{ ...item, type: 'compaction_summary' }])).toEqual(linesIn([item]))
   })
 
-  test('is found by id, if it is stored', () => {
-    expect(linesIn([{ type: 'item_reference', id: item['id'] }, hi])).toEqual(linesIn([item, hi]))
+  test('is found by id, if it is stored', async () => {
+    const reference = { type: 'item_reference', id: item['id'] }
+    expect(linesOf(await acceptLater({ input: [reference, hi] }))).toEqual(linesIn([item, hi]))
   })
 
   test('is part of the next compaction', () => {

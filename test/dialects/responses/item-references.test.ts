@@ -1,14 +1,12 @@
 /** References to items that were sent before: whose items are found, and what a request may refer to. */
 
 import { describe, expect, test } from 'bun:test'
-import { CallerError } from '../../../src/core/caller-error.ts'
 import type { StreamEvent } from '../../../src/core/event.ts'
 import type { JsonObject } from '../../../src/core/json.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
-import type { ItemStore } from '../../../src/items/item-store.ts'
 import { checkResponsesStream } from '../../laws/responses-grammar.ts'
 import { readBody } from '../../support/literal.ts'
-import { accept, answered, CALLER, failureOf, saying, sealer, streamed } from './setting.ts'
+import { accept, acceptLater, answered, CALLER, failureOf, rejectionOf, saying, sealer, streamed } from './setting.ts'
 
 const ref = (id: unknown): JsonObject => ({ type: 'item_reference', id: id as string })
 const user = { role: 'user', content: 'x' }
@@ -29,10 +27,10 @@ function outputOf(how: string, organization = 'acme'): readonly JsonObject[] {
 }
 
 describe.each(['streamed', 'whole'])('%s', (how) => {
-  test('references are replaced by the message and the call', () => {
+  test('references are replaced by the message and the call', async () => {
     const items = outputOf(how)
     const result = { type: 'function_call_output', call_id: 'call_1', output: 'ok' }
-    const referring = accept({ input: [user, ...items.map((item) => ref(item['id'])), result] })
+    const referring = await acceptLater({ input: [user, ...items.map((item) => ref(item['id'])), result] })
     const sending = accept({ input: [user, ...items, result] })
     expect(referring.request).toEqual(sending.request)
     expect(referring.request.messages.map((message) => message.role)).toEqual(['user', 'assistant', 'tool'])
@@ -41,25 +39,25 @@ describe.each(['streamed', 'whole'])('%s', (how) => {
   test.each([
     ['other', 'acme'],
     ['acme', 'other'],
-  ])('an item of %s is not found for %s', (owner, asker) => {
+  ])('an item of %s is not found for %s', async (owner, asker) => {
     const [message] = outputOf(how, owner)
-    const failure = failureOf(() => accept({ input: [user, ref(message?.['id'])] }, asker))
+    const failure = await rejectionOf(acceptLater({ input: [user, ref(message?.['id'])] }, asker))
     expect(failure.row.status).toBe(400)
     expect(failure.detail.param).toBe('input[1].id')
     expect(failure.message).toContain('store: false')
   })
 })
 
-test('the items of an incomplete answer are not stored', () => {
+test('the items of an incomplete answer are not stored', async () => {
   const sse = streamed(accept({ input: 'x' }), events.slice(0, -1))
   const id = /"id":"(msg_[^"]+)"/.exec(sse)?.[1]
   expect(id).toBeDefined()
-  expect(failureOf(() => accept({ input: [ref(id)] })).kind).toBe('invalid_field')
+  expect((await rejectionOf(acceptLater({ input: [ref(id)] }))).kind).toBe('invalid_field')
 })
 
-test('a reference without a type, as the official schema allows it', () => {
+test('a reference without a type, as the official schema allows it', async () => {
   const [message] = outputOf('whole')
-  expect(accept({ input: [user, { id: message?.['id'] }] }).request.messages).toHaveLength(2)
+  expect((await acceptLater({ input: [user, { id: message?.['id'] }] })).request.messages).toHaveLength(2)
 })
 
 test.each([[undefined], [null], [''], [7]])('an id of %p is rejected', (id) => {
@@ -68,49 +66,18 @@ test.each([[undefined], [null], [''], [7]])('an id of %p is rejected', (id) => {
   )
 })
 
-describe('an item store that answers later', () => {
-  const slow = (found: JsonObject | undefined): ItemStore => ({
-    get: () => Promise.resolve(found),
-    put: () => {},
-  })
-  const body = { model: 'm', input: [user, ref('msg_1')] }
-
-  test('is awaited', async () => {
-    const itemStore = slow({
-      id: 'msg_1',
-      type: 'message',
-      role: 'assistant',
-      content: [{ type: 'output_text', text: 'yes' }],
-    })
-    const exchange = readBody(responses({ sealer, itemStore }), body, CALLER)
-    expect(exchange).toBeInstanceOf(Promise)
-    expect((await exchange).request.messages).toHaveLength(2)
-  })
-
-  test('rejects the request if the item is not found', async () => {
-    const exchange = readBody(responses({ sealer, itemStore: slow(undefined) }), body, CALLER)
-    await expect(exchange).rejects.toBeInstanceOf(CallerError)
-  })
-
-  test('is not read for a request without references', () => {
-    const exchange = readBody(responses({ sealer, itemStore: slow(undefined) }), { model: 'm', input: [user] }, CALLER)
-    expect(exchange).not.toBeInstanceOf(Promise)
-  })
-})
-
-test('without an item store every reference is rejected', () => {
+test('without an item store every reference is rejected', async () => {
   const without = responses({ sealer })
   const [message] = outputOf('whole')
-  expect(failureOf(() => readBody(without, { model: 'm', input: [ref(message?.['id'])] }, CALLER)).kind).toBe(
-    'invalid_field',
-  )
+  const exchange = Promise.resolve(readBody(without, { model: 'm', input: [ref(message?.['id'])] }, CALLER))
+  expect((await rejectionOf(exchange)).kind).toBe('invalid_field')
 })
 
-test('referenced items may not exceed the size limit of a body', () => {
+test('referenced items may not exceed the size limit of a body', async () => {
   const [message] = (answered(accept({ input: 'x' }), saying('x'.repeat(100_000))) as { output: JsonObject[] }).output
   const many = (count: number) => ({ input: Array.from({ length: count }, () => ref(message?.['id'])) })
-  expect(accept(many(90)).request.messages).toHaveLength(90)
-  expect(failureOf(() => accept(many(110))).row.status).toBe(413)
+  expect((await acceptLater(many(90))).request.messages).toHaveLength(90)
+  expect((await rejectionOf(acceptLater(many(110)))).row.status).toBe(413)
   const different = Array.from({ length: 5000 }, (_, n) => ref(`msg_${n}`))
   expect(failureOf(() => accept({ input: different })).detail.param).toBe('input')
 })

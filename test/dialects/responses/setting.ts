@@ -13,17 +13,23 @@ import { Sealer } from '../../../src/items/sealer.ts'
 import { answerText } from '../../support/bytes.ts'
 import { fold } from '../../support/decode.ts'
 import { Encoding } from '../../support/encoding.ts'
-import { readAtOnce, type Seen } from '../../support/literal.ts'
+import { storeIn } from '../../support/item-text.ts'
+import { readAtOnce, readBody, type Seen } from '../../support/literal.ts'
 
 export const SERVED: Served = { model: 'acme-large', createdAt: 1763650000 }
 export const CALLER = { organization: 'acme' }
 export const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
 export const sealer = new Sealer([keyOf(1)])
-export const dialect = responses({ sealer, itemStore: new LocalItemStore({ ttlSeconds: 3600 }) })
+export const dialect = responses({ sealer, itemStore: storeIn(new LocalItemStore({ ttlSeconds: 3600 })) })
 
 /** An exchange that needed no asynchronous look-up. */
 export function accept(body: JsonObject, organization = 'acme'): Seen {
   return readAtOnce(dialect, { model: 'acme-large', ...body }, { organization })
+}
+
+/** One whose input may refer to stored items. */
+export async function acceptLater(body: JsonObject, organization = 'acme'): Promise<Seen> {
+  return await readBody(dialect, { model: 'acme-large', ...body }, { organization })
 }
 
 /** The error that a function throws. */
@@ -35,6 +41,17 @@ export function failureOf(body: () => unknown): CallerError {
     throw error
   }
   throw new Error('nothing was thrown')
+}
+
+/** The error that a promise rejects with. */
+export async function rejectionOf(promise: Promise<unknown>): Promise<CallerError> {
+  const error = await promise.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  return failureOf(() => {
+    throw error
+  })
 }
 
 /** A stream as one text. */

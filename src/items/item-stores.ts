@@ -1,21 +1,22 @@
-/** Opens the item store of a configuration: on this machine, or in Redis for all gateways. */
+/** Where the output items of a configuration are kept: on this machine, or in Redis for all gateways. */
 
 import { createHash } from 'node:crypto'
 import type { Config } from '../config/config.ts'
 import { type JsonObject, parseObject } from '../core/json.ts'
 import type { RedisConfig } from '../core/redis-config.ts'
-import type { ItemStore, ItemText } from './item-store.ts'
+import { findWithWaits, type ItemChannel, type ItemStore, type ItemText } from './item-store.ts'
 import { LocalItemStore } from './local-item-store.ts'
-import { type ItemChannel, PeerItemStore } from './peer-item-store.ts'
 import type { RedisItems } from './redis-items.ts'
 import type { Sealer } from './sealer.ts'
 
+/** The Redis that keeps items and thoughts; undefined if the machine does. */
+export function redisOf({ responses, ledger }: Config): RedisConfig | undefined {
+  return responses.redis ?? (ledger.kind === 'redis' ? ledger.redis : undefined)
+}
+
 /** Equal for two configurations that can share one store: a reload that changes nothing here keeps the stored items. */
-export function itemStorePlace({ responses, ledger }: Config): string {
-  return JSON.stringify([
-    responses,
-    ledger.kind === 'redis' && responses.redis === undefined ? ledger.redis : undefined,
-  ])
+export function itemStorePlace(config: Config): string {
+  return JSON.stringify([config.responses, redisOf(config)])
 }
 
 /**
@@ -23,25 +24,42 @@ export function itemStorePlace({ responses, ledger }: Config): string {
  * items of all workers of this machine.
  */
 export function openItemStore(config: Config, sealer: Sealer, peers: ItemChannel): ItemStore | undefined {
-  const { responses, ledger } = config
-  const { rememberItemsSeconds: ttlSeconds } = responses
+  const { rememberItemsSeconds: ttlSeconds } = config.responses
   if (ttlSeconds === 0) return undefined
-  const redis = responses.redis ?? (ledger.kind === 'redis' ? ledger.redis : undefined)
-  if (redis !== undefined) return new SealedItemStore(sealer, loadRedisItems(redis, ttlSeconds))
-  return new PeerItemStore(peers)
+  const redis = redisOf(config)
+  return redis === undefined ? new PeerItemStore(peers) : new SealedItemStore(sealer, loadRedisItems(redis, ttlSeconds))
 }
 
 /** Where a machine keeps its workers' items; undefined if the configuration stores none, or stores them in Redis. */
-export function openMachineItems({ responses, ledger }: Config): LocalItemStore | undefined {
-  const { rememberItemsSeconds: ttlSeconds } = responses
-  const isLocal = responses.redis === undefined && ledger.kind === 'embedded'
-  return isLocal && ttlSeconds > 0 ? new LocalItemStore({ ttlSeconds }) : undefined
+export function openMachineItems(config: Config): LocalItemStore | undefined {
+  const { rememberItemsSeconds: ttlSeconds } = config.responses
+  return redisOf(config) === undefined && ttlSeconds > 0 ? new LocalItemStore({ ttlSeconds }) : undefined
 }
 
 /** The Redis client is loaded only if a configuration needs it. */
 async function loadRedisItems(redis: RedisConfig, ttlSeconds: number): Promise<RedisItems> {
   const { RedisItems } = await import('./redis-items.ts')
   return new RedisItems(redis, { ttlSeconds })
+}
+
+/** Waits before an item that is missing is looked up again: another worker may have sent it just now. */
+const WAITS_MS = [10, 15, 75]
+
+/**
+ * Items of all workers of a machine, in the memory of the process that outlives them: a worker that was replaced or
+ * killed takes none with it.
+ */
+class PeerItemStore implements ItemStore {
+  constructor(private readonly channel: ItemChannel) {}
+
+  async get(organization: string, id: string): Promise<JsonObject | undefined> {
+    const json = await findWithWaits(() => this.channel.get(organization, id), WAITS_MS)
+    return json === undefined ? undefined : parseObject(json)
+  }
+
+  put(organization: string, items: readonly ItemText[]): void {
+    this.channel.put(organization, items)
+  }
 }
 
 /** Items of all gateways in Redis, encrypted before they leave the process. */
