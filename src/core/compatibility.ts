@@ -29,25 +29,10 @@ const SWITCH_NAMES = Object.keys(SWITCHES) as (keyof Switches)[]
 /** What holds for a request. */
 export type Compatibility = { readonly [Name in keyof Switches]: Switches[Name][number] }
 
-const SPECIFICATION: Compatibility = {
-  reasoning: 'off',
-  structured_output: 'off',
-  content: 'off',
-  tools: 'functions',
-  betas: 'off',
-  status: 'completed',
-  provider_errors: 'rewritten',
-  metadata: 'refuse',
-}
-const NATIVE: Compatibility = {
-  reasoning: 'pass',
-  structured_output: 'pass',
-  content: 'pass',
-  tools: 'pass',
-  betas: 'pass',
-  status: 'provider',
-  provider_errors: 'pass',
-  metadata: 'accept',
+const [SPECIFICATION, NATIVE] = [valuesAt(0), valuesAt(1)]
+
+function valuesAt(index: 0 | 1): Compatibility {
+  return Object.fromEntries(SWITCH_NAMES.map((name) => [name, SWITCHES[name][index]])) as Compatibility
 }
 
 /**

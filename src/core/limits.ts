@@ -53,6 +53,11 @@ interface Budget extends Row {
   readonly window: 'hour' | 'day' | 'week' | 'month' | 'total'
 }
 
+function budget<const W extends Budget['window']>(window: W, description: string, words: string, noun: string) {
+  const names = { name: window, key: window, property: window, window }
+  return { ...names, kind: 'budget', unit: 'micro_usd', description, words, noun } as const
+}
+
 const table = [
   {
     name: 'requests',
@@ -89,63 +94,11 @@ const table = [
     words: 'requests at once',
     noun: 'concurrent requests',
   },
-  {
-    name: 'day',
-    kind: 'budget',
-    window: 'day',
-    unit: 'micro_usd',
-    key: 'day',
-    property: 'day',
-    description: 'the most in a calendar day',
-    words: 'a day',
-    noun: 'daily spend limit',
-  },
-  {
-    name: 'month',
-    kind: 'budget',
-    window: 'month',
-    unit: 'micro_usd',
-    key: 'month',
-    property: 'month',
-    description: 'the most in a calendar month',
-    words: 'a month',
-    noun: 'monthly spend limit',
-  },
-  {
-    name: 'total',
-    kind: 'budget',
-    window: 'total',
-    unit: 'micro_usd',
-    key: 'total',
-    property: 'total',
-    description: 'the most ever',
-    words: 'in total',
-    noun: 'total spend limit',
-  },
-  {
-    name: 'hour',
-    kind: 'budget',
-    window: 'hour',
-    unit: 'micro_usd',
-    key: 'hour',
-    property: 'hour',
-    description: 'the most in an hour of the clock',
-    words: 'an hour',
-    noun: 'hourly spend limit',
-    ofBudgets: true,
-  },
-  {
-    name: 'week',
-    kind: 'budget',
-    window: 'week',
-    unit: 'micro_usd',
-    key: 'week',
-    property: 'week',
-    description: 'the most in a week, which begins on Monday',
-    words: 'a week',
-    noun: 'weekly spend limit',
-    ofBudgets: true,
-  },
+  budget('day', 'the most in a calendar day', 'a day', 'daily spend limit'),
+  budget('month', 'the most in a calendar month', 'a month', 'monthly spend limit'),
+  budget('total', 'the most ever', 'in total', 'total spend limit'),
+  { ...budget('hour', 'the most in an hour of the clock', 'an hour', 'hourly spend limit'), ofBudgets: true },
+  { ...budget('week', 'the most in a week, which begins on Monday', 'a week', 'weekly spend limit'), ofBudgets: true },
 ] as const satisfies readonly (Rate | Concurrency | Budget)[]
 
 export type Limit = (typeof table)[number]

@@ -1,16 +1,34 @@
 /**
- * What the schemas of all dialects share: fields that may be null, and a compiled check whose first error is a
- * `CallerError` with a path.
+ * What the bodies of all dialects share: fields that may be null, a compiled check whose first error is a `CallerError`
+ * with a path, and the hints of two of them.
  */
 
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox/compiler'
 import { CallerError } from '../core/caller-error.ts'
+import { type Hints, NO_HINTS } from '../core/chat-request.ts'
 import type { JsonObject } from '../core/json.ts'
 
 /** An optional field: absent, null (official SDKs send it for absent) or of the type. */
 export function nullable<T extends TSchema>(schema: T) {
   return Type.Optional(Type.Union([schema, Type.Null()]))
+}
+
+interface HintFields {
+  readonly service_tier?: string | null | undefined
+  readonly prompt_cache_key?: string | null | undefined
+  readonly prompt_cache_retention?: string | null | undefined
+}
+
+/** The hints of Messages and Responses. */
+export function hintsOf(body: HintFields): Hints {
+  const { service_tier: tier, prompt_cache_key: key, prompt_cache_retention: retention } = body
+  if ((tier ?? key ?? retention ?? undefined) === undefined) return NO_HINTS
+  return {
+    serviceTier: tier ?? undefined,
+    promptCacheKey: key ?? undefined,
+    promptCacheRetention: retention ?? undefined,
+  }
 }
 
 /**

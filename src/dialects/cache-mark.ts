@@ -1,27 +1,7 @@
 /** A caller's `cache_control` → a cache mark. */
 
 import { CallerError } from '../core/caller-error.ts'
-import type { CacheMark } from '../core/entry-marks.ts'
-import { isObject } from '../core/json.ts'
 import { type JsonDocument, NONE, words } from '../wire/json-document.ts'
-
-/**
- * The mark of an object; undefined if `cache_control` is absent or null. Throws `CallerError` `invalid_field` for a
- * type other than `ephemeral` or a TTL other than 5m and 1h. `path` is the path of the object.
- */
-export function cacheMark(carrier: { readonly cache_control?: unknown }, path: string): CacheMark | undefined {
-  const value = carrier.cache_control
-  if (value === undefined || value === null) return undefined
-  const param = path === '' ? 'cache_control' : `${path}.cache_control`
-  if (!isObject(value)) throw new CallerError('invalid_field', `'${param}' must be an object.`, { param })
-  if (value['type'] !== 'ephemeral') {
-    throw new CallerError('invalid_field', `'${param}.type' must be 'ephemeral'.`, { param: `${param}.type` })
-  }
-  const ttl = value['ttl'] ?? undefined
-  if (ttl === undefined) return {}
-  if (ttl === '5m' || ttl === '1h') return { ttl }
-  throw new CallerError('invalid_field', `'${param}.ttl' must be '5m' or '1h'.`, { param: `${param}.ttl` })
-}
 
 const MARK = words('type', 'ttl')
 const EPHEMERAL = words('ephemeral')
@@ -30,8 +10,9 @@ const TTLS = words('5m', '1h')
 const found = new Int32Array(MARK.length)
 
 /**
- * The mark that is the value of `cache_control`, as its index among all marks; 0 if there is none, or null. `path` is
- * that of the object that carries it. Throws as `cacheMark` does.
+ * The mark that is the value of `cache_control`, as its index in `MARKS`; 0 if there is none, or null. `path` is that of
+ * the object that carries it. Throws `CallerError` `invalid_field` for a type other than `ephemeral` or a TTL other than
+ * 5m and 1h.
  */
 export function readMark(document: JsonDocument, value: number, path: () => string): number {
   if (document.isNull(value)) return 0

@@ -14,9 +14,21 @@
  * the run.
  */
 
-import { bytes, type Code, get, giveBack, i32, moduleOf, repeatWhile, set, when } from './wasm.ts'
+import {
+  bytes,
+  type Code,
+  code,
+  get,
+  giveBack,
+  i32,
+  kernelOf,
+  move,
+  PAGE_BYTES as PAGE,
+  repeatWhile,
+  set,
+  when,
+} from './wasm.ts'
 
-const PAGE = 64 * 1024
 const PAGES = 12
 /** Sixteen bytes are read and written at once, of which some may be beyond the end. */
 const SLACK = 64
@@ -93,10 +105,8 @@ const LOCALS_32 = 11
 const BLOCK = 15
 const LOCALS = [...new Array<'i32'>(LOCALS_32).fill('i32'), 'v128'] as const
 
-const code = (character: string) => character.charCodeAt(0)
 const QUOTE = i32.const(code('"'))
 const BACKSLASH = i32.const(code('\\'))
-const move = (local: number, by: Code) => set(local, i32.add(get(local), by))
 const entry = (index: number) => i32.load(i32.const(TABLE), 4 * index)
 const holeEntry = (index: number) => i32.load(get(HOLE), 4 * (HOLES + index))
 const byteAt = (local: number, offset = 0) => i32.loadByte(get(local), offset)
@@ -296,17 +306,12 @@ export interface CopyKernel {
   readonly run: (at: number, end: number, output: number, number: number) => number
 }
 
-/** Undefined if this machine, or this process, has no WebAssembly with SIMD. */
+/** Undefined if there is no WebAssembly with SIMD. */
 export function copyKernel(): CopyKernel | undefined {
-  if (typeof WebAssembly === 'undefined') return undefined
-  const source = moduleOf({
-    pages: PAGES,
-    globals: 0,
-    functions: { run: { parameters: PARAMETERS, locals: LOCALS, body } },
-  })
-  if (!WebAssembly.validate(source)) return undefined
-  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(source))
-  const { memory, run } = exports as { memory: WebAssembly.Memory; run: CopyKernel['run'] }
+  const functions = { run: { parameters: PARAMETERS, locals: LOCALS, body } }
+  const kernel = kernelOf({ pages: PAGES, globals: 0, functions })
+  if (kernel === undefined) return undefined
+  const { memory, run } = kernel
   return {
     memory: Buffer.from(memory.buffer),
     table: new Int32Array(memory.buffer, TABLE, TABLE_ENTRIES),

@@ -12,7 +12,7 @@ import { parseExact, parseExactBody } from '../core/exact-json.ts'
 import type { JsonValue } from '../core/json.ts'
 import { BACKSLASH, COLON, COMMA, hasBackslash, isDigit, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
 import { structureFinder } from './json-structure.ts'
-import { isBlank, isBlankFrom, LETTER_F, LETTER_N, LETTER_T, matchBrackets, syntax } from './json-syntax.ts'
+import { isBlank, isBlankFrom, LETTER_F, LETTER_N, LETTER_T, syntax } from './json-syntax.ts'
 
 /** No value: an object has no such member. */
 export const NONE = -1
@@ -44,7 +44,7 @@ export class JsonDocument {
     private positions: Uint32Array,
     private closings: Int32Array,
     private readonly count: number,
-    /** How many of its numbers have more digits than a double has, at most. */
+    /** How many of its numbers have more digits than a double has. */
     readonly longNumbers: number,
   ) {}
 
@@ -67,15 +67,6 @@ export class JsonDocument {
     return syntax.isObject(bytes, bytes.length, positions, count)
       ? new JsonDocument(bytes, positions, syntax.closings, count, syntax.longNumbers)
       : undefined
-  }
-
-  /** The same of an object that was parsed, so that its syntax is known to be valid, and its depth to be allowed. */
-  static ofParsed(bytes: Uint8Array): JsonDocument {
-    reads++
-    const finder = structureFinder()
-    const count = finder.find(bytes)
-    const { positions } = finder
-    return new JsonDocument(bytes, positions, matchBrackets(bytes, positions, count), count, count)
   }
 
   /**

@@ -22,19 +22,6 @@ export const LETTER_F = 0x66
 /** The opening brackets that are not closed, by their depth. */
 const open = new Int32Array(DEPTH_MAX)
 
-/** Finds the end of each container of a text whose syntax is valid. */
-export function matchBrackets(bytes: Uint8Array, positions: Uint32Array, count: number): Int32Array {
-  const found = closingsFor(count)
-  let depth = 0
-  for (let position = 0; position < count; position++) {
-    const byte = bytes[positions[position] ?? 0] ?? 0
-    if (byte === QUOTE) position++
-    else if (byte === OPEN || byte === OPEN_LIST) open[depth++] = position
-    else if (byte === CLOSE || byte === CLOSE_LIST) found[open[--depth] ?? 0] = position
-  }
-  return found
-}
-
 /** What may come next. */
 const VALUE = 0
 const VALUE_OR_END = 1

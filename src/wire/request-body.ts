@@ -19,7 +19,7 @@ interface UnparsedMember {
 /** The members of a dialect's bodies that are not parsed. */
 export interface UnparsedMembers {
   readonly names: Words
-  /** In the order of the names. */
+  /** In the order of the names; those of further names are parsed. */
   readonly members: readonly UnparsedMember[]
 }
 
@@ -34,36 +34,18 @@ export interface RequestBody {
 }
 
 /** Throws `CallerError` `malformed_body`. */
-export function readRequestBody(bytes: Uint8Array, unparsed: UnparsedMembers): RequestBody {
-  return bytes.byteLength < PARSED_BYTES_MAX ? parsedWhole(bytes, unparsed) : parsedWithHoles(bytes, unparsed)
-}
-
-/** A shorter body is parsed whole sooner than its syntax is checked and parts of it are left out. */
-const PARSED_BYTES_MAX = 1024
-
-function parsedWhole(bytes: Uint8Array, { names }: UnparsedMembers): RequestBody {
-  const settings = parseBody(bytes)
-  const document = JsonDocument.ofParsed(bytes)
-  return { bytes, document, settings, values: valuesIn(document, names) }
-}
-
-function parsedWithHoles(bytes: Uint8Array, { names, members }: UnparsedMembers): RequestBody {
+export function readRequestBody(bytes: Uint8Array, { names, members }: UnparsedMembers): RequestBody {
   const document = JsonDocument.read(bytes)
   if (document === undefined) {
     // Its error names what is wrong.
     parseBody(bytes)
     throw new Error('the structure of a body and its parser disagree')
   }
-  const values = valuesIn(document, names)
+  const values = new Int32Array(names.length)
+  document.select(document.root, names, values)
   const settings = document.parse(leftOutOf(document, values, members))
   if (!isObject(settings)) throw new Error('a body that is an object was parsed as something else')
   return { bytes, document, settings, values }
-}
-
-function valuesIn(document: JsonDocument, names: Words): Int32Array {
-  const values = new Int32Array(names.length)
-  document.select(document.root, names, values)
-  return values
 }
 
 function leftOutOf(

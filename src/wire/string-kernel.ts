@@ -6,7 +6,21 @@
  */
 
 import { DEPTH_MAX } from './json-shape.ts'
-import { bytes, type Code, choose, get, giveBack, i32, moduleOf, repeatWhile, set, when } from './wasm.ts'
+import {
+  bytes,
+  type Code,
+  choose,
+  code,
+  get,
+  giveBack,
+  i32,
+  kernelOf,
+  move,
+  PAGE_BYTES,
+  repeatWhile,
+  set,
+  when,
+} from './wasm.ts'
 
 /** The longest text that fits into the kernel's memory. */
 export const STRING_BYTES_MAX = 128 * 1024
@@ -14,11 +28,8 @@ export const STRING_BYTES_MAX = 128 * 1024
 const SLACK = 64
 /** Where a text is unescaped to. The text itself is at the beginning. */
 const UNESCAPED = STRING_BYTES_MAX + SLACK
-const PAGE = 64 * 1024
-const PAGES = Math.ceil((2 * UNESCAPED) / PAGE)
+const PAGES = Math.ceil((2 * UNESCAPED) / PAGE_BYTES)
 
-const code = (character: string) => character.charCodeAt(0)
-const move = (local: number, by: Code) => set(local, i32.add(get(local), by))
 const backslashes = (address: Code) => bytes.mask(bytes.equal(bytes.load(address, 0), bytes.all(code('\\'))))
 const isByte = (value: Code, character: string) => i32.equal(value, i32.const(code(character)))
 
@@ -132,16 +143,15 @@ interface StringKernel {
 
 let kernel: StringKernel | 'none' | undefined
 
-/** Undefined if this machine, or this process, has no WebAssembly with SIMD: the loops in JavaScript are used then. */
+/** Undefined if there is no WebAssembly with SIMD: the loops in JavaScript are used then. */
 export function stringKernel(): StringKernel | undefined {
   kernel ??= newKernel() ?? 'none'
   return kernel === 'none' ? undefined : kernel
 }
 
 function newKernel(): StringKernel | undefined {
-  if (typeof WebAssembly === 'undefined') return undefined
   const [parameters, i32s] = [['i32'] as const, (count: number) => new Array<'i32'>(count).fill('i32')]
-  const source = moduleOf({
+  const found = kernelOf({
     pages: PAGES,
     globals: 0,
     functions: {
@@ -149,8 +159,7 @@ function newKernel(): StringKernel | undefined {
       unescape: { parameters, locals: [...i32s(OUT), 'v128'], body: unescaping },
     },
   })
-  if (!WebAssembly.validate(source)) return undefined
-  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(source))
-  const { memory, ...functions } = exports as { memory: WebAssembly.Memory } & Pick<StringKernel, 'values' | 'unescape'>
+  if (found === undefined) return undefined
+  const { memory, ...functions } = found
   return { memory: Buffer.from(memory.buffer), unescaped: Buffer.from(memory.buffer, UNESCAPED), ...functions }
 }

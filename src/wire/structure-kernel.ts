@@ -7,12 +7,14 @@
 import {
   bytes,
   type Code,
+  code,
   get,
   getGlobal,
   giveBack,
   i32,
   i64,
-  moduleOf,
+  kernelOf,
+  PAGE_BYTES,
   repeatWhile,
   set,
   setGlobal,
@@ -23,9 +25,8 @@ import {
 export const CHUNK = 64 * 1024
 /** The kernel's memory holds so many positions, and those of one more chunk. Few texts have more. */
 export const POSITIONS_MAX = 768 * 1024
-const PAGE = 64 * 1024
 /** The chunk, and the positions after it, four bytes each. Every byte of the last chunk may be one. */
-const PAGES = (CHUNK + 4 * (POSITIONS_MAX + CHUNK)) / PAGE
+const PAGES = (CHUNK + 4 * (POSITIONS_MAX + CHUNK)) / PAGE_BYTES
 
 /** Globals: bits of 64 bytes, from the lowest; what the last block of one call leaves to the next call. */
 const IS_ESCAPED = 0
@@ -65,7 +66,6 @@ const PARTS = 16
 const LOCALS = ['i32', ...new Array<'i64'>(12).fill('i64'), ...new Array<'v128'>(4).fill('v128')] as const
 
 const EVEN_BITS = 0x5555_5555_5555_5555n
-const code = (character: string) => character.charCodeAt(0)
 
 const block = (index: number) => get(PARTS + index)
 const is = (character: string) => (value: Code) => bytes.equal(value, bytes.all(code(character)))
@@ -217,20 +217,11 @@ export interface StructureKernel {
   readonly run: (length: number, before: number, out: number) => number
 }
 
-/** Undefined if this machine, or this process, has no WebAssembly with SIMD: the loop in JavaScript is used then. */
+/** Undefined if there is no WebAssembly with SIMD: the loop in JavaScript is used then. */
 export function structureKernel(): StructureKernel | undefined {
-  if (typeof WebAssembly === 'undefined') return undefined
-  const source = moduleOf({
-    pages: PAGES,
-    globals: GLOBALS,
-    functions: { run: { parameters: PARAMETERS, locals: LOCALS, body } },
-  })
-  if (!WebAssembly.validate(source)) return undefined
-  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(source))
-  const { memory, run } = exports as { memory: WebAssembly.Memory; run: StructureKernel['run'] }
-  return {
-    chunk: new Uint8Array(memory.buffer, 0, CHUNK),
-    positions: new Uint32Array(memory.buffer, CHUNK),
-    run,
-  }
+  const functions = { run: { parameters: PARAMETERS, locals: LOCALS, body } }
+  const kernel = kernelOf({ pages: PAGES, globals: GLOBALS, functions })
+  if (kernel === undefined) return undefined
+  const { memory, run } = kernel
+  return { chunk: new Uint8Array(memory.buffer, 0, CHUNK), positions: new Uint32Array(memory.buffer, CHUNK), run }
 }

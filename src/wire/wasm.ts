@@ -127,6 +127,12 @@ export const repeatWhile = (condition: Code, body: readonly Code[]): Code => [
   ...[0x0c, 0, 0x0b, 0x0b],
 ]
 
+export const code = (character: string): number => character.charCodeAt(0)
+/** Adds to a local. */
+export const move = (local: number, by: Code): Code => set(local, i32.add(get(local), by))
+/** Of a memory. */
+export const PAGE_BYTES = 64 * 1024
+
 /** A function that returns an i32. */
 interface FunctionSource {
   readonly parameters: readonly Type[]
@@ -134,16 +140,29 @@ interface FunctionSource {
   readonly body: readonly Code[]
 }
 
-interface KernelSource {
+interface KernelSource<Name extends string> {
   /** Pages of 64 KiB. */
   readonly pages: number
   readonly globals: number
   /** By their names. */
-  readonly functions: Readonly<Record<string, FunctionSource>>
+  readonly functions: Readonly<Record<Name, FunctionSource>>
+}
+
+/** The functions of a module, and its memory. */
+export type Kernel<Name extends string> = Readonly<Record<Name, (...parameters: number[]) => number>> & {
+  readonly memory: WebAssembly.Memory
+}
+
+/** Undefined if this machine, or this process, has no WebAssembly with SIMD: loops in JavaScript are used then. */
+export function kernelOf<Name extends string>(source: KernelSource<Name>): Kernel<Name> | undefined {
+  if (typeof WebAssembly === 'undefined') return undefined
+  const module = moduleOf(source)
+  if (!WebAssembly.validate(module)) return undefined
+  return new WebAssembly.Instance(new WebAssembly.Module(module)).exports as Kernel<Name>
 }
 
 /** A module with these functions, its memory, `memory`, and globals of 64 bits. */
-export function moduleOf({ pages, globals, functions }: KernelSource): Uint8Array {
+function moduleOf({ pages, globals, functions }: KernelSource<string>): Uint8Array {
   const sources = Object.values(functions)
   const types = sources.map(({ parameters }) => [0x60, ...list(parameters.map((each) => [TYPES[each]])), 1, I32])
   const codes = sources.map(({ locals, body }) => {

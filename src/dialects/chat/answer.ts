@@ -2,14 +2,14 @@
 
 import type { Completion, PlainAnswer } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
-import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, parseObject } from '../../core/json.ts'
 import { PART_SEAM } from '../../core/reasoning.ts'
 import { BASE_TIER, openaiTier } from '../../core/service-tier.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
 import { textOf } from '../free-text.ts'
-import { chatUsage, chatUsageJson } from './usage.ts'
+import { chatUsageJson } from './usage.ts'
 
 /** `free`: the tools that take a text. */
 export function chatAnswer(
@@ -39,9 +39,14 @@ export function chatAnswer(
     created: served.createdAt,
     model: served.model,
     choices: [
-      { index: 0, message, logprobs: joinLogprobs(completion.logprobs), finish_reason: chatFinish(completion.reason) },
+      {
+        index: 0,
+        message,
+        logprobs: joinLogprobs(completion.logprobs),
+        finish_reason: CHAT_FINISHES[completion.reason],
+      },
     ],
-    usage: chatUsage(completion.usage),
+    usage: parseObject(chatUsageJson(completion.usage)),
     service_tier: openaiTier(completion.usage.serviceTier),
   }
 }
@@ -54,8 +59,9 @@ function thoughtsOf({ blocks = [] }: Completion): string {
 /** The JSON text of `chatAnswer` for an answer of nothing but text. */
 export function chatPlain({ text, reason, usage }: PlainAnswer & { readonly usage: Usage }, served: Served): string {
   return (
-    `{"id":"${mintId('chatcmpl')}${openingOf(served)}${JSON.stringify(text)}${PLAIN_CLOSINGS[reason]}` +
-    `${chatUsageJson(usage)},"service_tier":${tierJson(usage.serviceTier)}}`
+    `{"id":"${mintId('chatcmpl')}${openingOf(served)}${JSON.stringify(text)},"refusal":null,"annotations":[]},` +
+    `"logprobs":null,"finish_reason":"${CHAT_FINISHES[reason]}"}],"usage":${chatUsageJson(usage)},` +
+    `"service_tier":${tierJson(usage.serviceTier)}}`
   )
 }
 
@@ -81,30 +87,12 @@ function openingOf({ model, createdAt }: Served): string {
   return opening
 }
 
-/** From the end of the text to the usage. */
-const PLAIN_CLOSINGS: Readonly<Record<FinishReason, string>> = {
-  stop: plainClosing('stop'),
-  length: plainClosing('length'),
-  'tool-call': plainClosing('tool-call'),
-  'content-filter': plainClosing('content-filter'),
-}
-
-function plainClosing(reason: FinishReason): string {
-  return `,"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"${chatFinish(reason)}"}],"usage":`
-}
-
 /** The `finish_reason` of Chat Completions. */
-export function chatFinish(reason: FinishReason): string {
-  switch (reason) {
-    case 'length':
-      return 'length'
-    case 'tool-call':
-      return 'tool_calls'
-    case 'content-filter':
-      return 'content_filter'
-    case 'stop':
-      return 'stop'
-  }
+export const CHAT_FINISHES: Readonly<Record<FinishReason, string>> = {
+  stop: 'stop',
+  length: 'length',
+  'tool-call': 'tool_calls',
+  'content-filter': 'content_filter',
 }
 
 /**

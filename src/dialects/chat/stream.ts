@@ -10,7 +10,7 @@ import type { TextForm } from '../../wire/text-copier.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder } from '../dialect.ts'
 import { FreeText } from '../free-text.ts'
-import { chatFinish } from './answer.ts'
+import { CHAT_FINISHES } from './answer.ts'
 import { chatUsageJson } from './usage.ts'
 
 /** A chunk after its delta, except for the last one. With `include_usage` every chunk but the last has `usage`. */
@@ -118,7 +118,7 @@ export class ChatEncoder implements StreamEncoder {
   end(reason: FinishReason, usage: Usage): string {
     const noUsage = this.includeUsage ? ',"usage":null' : ''
     const tier = tierMember(usage)
-    const end = `{},"logprobs":null,"finish_reason":"${chatFinish(reason)}"}]${noUsage}${tier}}\n\n`
+    const end = `{},"logprobs":null,"finish_reason":"${CHAT_FINISHES[reason]}"}]${noUsage}${tier}}\n\n`
     const finish = this.head + CHOICE + end
     return `${this.begin('')}${finish}${this.includeUsage ? this.usageChunk(usage) : ''}data: [DONE]\n\n`
   }

@@ -2,12 +2,14 @@
 
 import { Arena } from '../../core/arena.ts'
 import { CallerError } from '../../core/caller-error.ts'
-import { type ChatRequest, type Hints, NO_HINTS, NO_TEXTS, type ToolChoice } from '../../core/chat-request.ts'
+import { type ChatRequest, NO_TEXTS, type ToolChoice } from '../../core/chat-request.ts'
+import { MARKED, markOf } from '../../core/entry-marks.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { isInterleaving, type OwnFields, type OwnTool } from '../../core/own-fields.ts'
 import { NONE, words } from '../../wire/json-document.ts'
 import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
-import { cacheMark } from '../cache-mark.ts'
+import { hintsOf } from '../body-schema.ts'
+import { readMark } from '../cache-mark.ts'
 import type { Caller, CallerHeaders } from '../dialect.ts'
 import type { ImageUrls } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
@@ -19,9 +21,9 @@ import { readTools } from './read-tools.ts'
 import { areMessages, readConversation } from './read-turns.ts'
 import { checkMessagesBody, type MessagesBody } from './schema.ts'
 
-/** The schema is asked about them only if it may reject them. */
+/** The schema is asked about them only if it may reject them. A cache mark of the request is parsed, too. */
 export const UNPARSED: UnparsedMembers = {
-  names: words('messages', 'tools', 'system'),
+  names: words('messages', 'tools', 'system', 'cache_control'),
   members: [
     {
       placeholder: (document, value) => (areMessages(document, value) ? '[{"role":"user","content":""}]' : undefined),
@@ -30,6 +32,9 @@ export const UNPARSED: UnparsedMembers = {
     { placeholder: (document, value) => (document.isList(value) || document.isString(value) ? '[]' : undefined) },
   ],
 }
+
+/** The path of the body. */
+const WHOLE = () => ''
 
 export interface MessagesOptions {
   readonly toolResultImages: ToolResultImages
@@ -92,8 +97,8 @@ export function acceptMessages(body: RequestBody, options: MessagesOptions): Cha
       topP: checked.top_p ?? undefined,
       ...(takesFormat === true && { responseFormat: acceptFormat(settings), requiresFormat: true, passesFormat: true }),
     },
-    hints: acceptHints(checked),
-    cache: cacheMark(checked, ''),
+    hints: hintsOf(checked),
+    cache: markOf(readMark(document, values[3] ?? NONE, WHOLE) * MARKED),
     cacheStrict: false,
     ...(takesReasoning === true && { reasoning: messagesReasoning(settings, interleaves) }),
     own,
@@ -141,16 +146,6 @@ export function acceptCount(body: RequestBody, options: MessagesOptions): ChatRe
 function outputLimit(body: MessagesBody): number | undefined {
   const limit = body.max_tokens ?? undefined
   return limit === undefined ? undefined : Math.max(1, limit)
-}
-
-function acceptHints(body: MessagesBody): Hints {
-  const { service_tier: tier, prompt_cache_key: key, prompt_cache_retention: retention } = body
-  if ((tier ?? key ?? retention ?? undefined) === undefined) return NO_HINTS
-  return {
-    serviceTier: tier ?? undefined,
-    promptCacheKey: key ?? undefined,
-    promptCacheRetention: retention ?? undefined,
-  }
 }
 
 interface AcceptedChoice {

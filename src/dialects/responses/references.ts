@@ -24,7 +24,7 @@ interface Reference {
 
 /**
  * The body with each reference replaced by the stored item; the same body if there is none. It comes
- * later if there is one.
+ * later if a store is asked.
  */
 export function withoutReferences(
   body: RequestBody,
@@ -45,10 +45,11 @@ export function withoutReferences(
   const places = references.map(({ value, ...rest }) => {
     return { ...rest, from: body.document.fromOf(value), to: body.document.toOf(value) }
   })
-  const recalled = laterOf(Promise.all(ids.map((id) => itemStore?.get(caller.organization, id))))
-  return recalled.map((found) =>
-    filledIn(body.bytes, places, new Map(ids.map((id, index) => [id, found[index]])), unparsed),
-  )
+  const fill = (found: readonly (JsonObject | undefined)[]) =>
+    filledIn(body.bytes, places, new Map(ids.map((id, index) => [id, found[index]])), unparsed)
+  return itemStore === undefined
+    ? fill([])
+    : laterOf(Promise.all(ids.map((id) => itemStore.get(caller.organization, id)))).map(fill)
 }
 
 function referenceOf(document: JsonDocument, value: number, path: string): Reference {

@@ -1,7 +1,7 @@
 /** A Responses body → the canonical request, and what the answer repeats of it. */
 
 import { Arena } from '../../core/arena.ts'
-import { type ChatRequest, NO_HINTS, NO_TEXTS, type ToolChoice } from '../../core/chat-request.ts'
+import { type ChatRequest, NO_TEXTS, type ToolChoice } from '../../core/chat-request.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { Later } from '../../core/later.ts'
 import { NO_OWN_TOOLS } from '../../core/own-fields.ts'
@@ -10,6 +10,7 @@ import type { ItemStore } from '../../items/item-store.ts'
 import type { Sealer } from '../../items/sealer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
+import { hintsOf } from '../body-schema.ts'
 import type { Caller } from '../dialect.ts'
 import type { ImageUrls } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
@@ -255,19 +256,6 @@ function toolListsOf(
 }
 
 const NO_LISTS: readonly ListedTools[] = []
-
-function hintsOf({
-  service_tier: tier,
-  prompt_cache_key: key,
-  prompt_cache_retention: retention,
-}: ResponsesBody): ChatRequest['hints'] {
-  if ((tier ?? key ?? retention ?? undefined) === undefined) return NO_HINTS
-  return {
-    serviceTier: tier ?? undefined,
-    promptCacheKey: key ?? undefined,
-    promptCacheRetention: retention ?? undefined,
-  }
-}
 
 /** Only these two are passed on: `auto` is the default, and forced tools have no effect. */
 function toolChoiceOf(choice: unknown): ToolChoice | undefined {
