@@ -9,7 +9,8 @@ import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/co
 import { chat } from '../../src/dialects/chat/chat.ts'
 import { acceptImages } from '../../src/dialects/images/request.ts'
 import { messages } from '../../src/dialects/messages/messages.ts'
-import { CALLER, dialect } from '../dialects/responses/setting.ts'
+import { responses } from '../../src/dialects/responses/responses.ts'
+import { CALLER, sealer } from '../dialects/responses/setting.ts'
 import { requestProblem } from '../support/api-schema.ts'
 import { CHAT, IMAGES, MESSAGES, RESPONSES } from '../support/full-bodies.ts'
 import { readAtOnce } from '../support/literal.ts'
@@ -54,7 +55,7 @@ function changed(value: JsonValue, [head, ...rest]: Path, to: null | undefined):
 const DIALECTS: readonly (readonly [string, JsonObject, (body: JsonObject) => unknown])[] = [
   ['ChatRequest', CHAT, (body) => readAtOnce(chat({ imageUrls: 'public' }), body).request],
   ['MessagesRequest', MESSAGES, (body) => readAtOnce(messages({ toolResultImages: 'pass' }), body).request],
-  ['ResponsesRequest', RESPONSES, (body) => readAtOnce(dialect, body, CALLER).request],
+  ['ResponsesRequest', RESPONSES, (body) => readAtOnce(responses({ sealer }), body, CALLER).request],
   [
     'ImageGenerationRequest',
     IMAGES,

@@ -9,7 +9,7 @@ import type { StreamEvent } from '../../src/core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { jsonInside } from '../../src/wire/sse.ts'
-import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
+import { accept, acceptLater, plain, SERVED } from '../dialects/responses/setting.ts'
 import { answerText } from '../support/bytes.ts'
 import { fold } from '../support/decode.ts'
 import { canBeCopied, Encoding } from '../support/encoding.ts'
@@ -124,7 +124,7 @@ function nextInput(
   return random.chance(0.2) ? [...input, ...items, user, ...results] : [...input, ...items, ...results, user]
 }
 
-property('round trip: what was answered is taken back over three turns, with nothing lost', 200, (random) => {
+property('round trip: what was answered is taken back over three turns, with nothing lost', 200, async (random) => {
   let input: JsonObject[] = [{ role: 'user', content: 'turn 0' }]
   let text = ''
   const calls: string[] = []
@@ -132,7 +132,7 @@ property('round trip: what was answered is taken back over three turns, with not
     const events = randomEvents(random).map((event) =>
       event.type === 'tool-start' ? { ...event, callId: `${event.callId}_${turn}` } : event,
     )
-    const exchange = accept({ input })
+    const exchange = await acceptLater({ input })
     const output = random.chance(0.5)
       ? checkResponsesStream(encodeAll(exchange, events)).output
       : (JSON.parse(answerText(exchange.answer(fold(events), SERVED))).output as readonly JsonObject[])
@@ -140,7 +140,7 @@ property('round trip: what was answered is taken back over three turns, with not
     calls.push(...fold(events).toolCalls.map((call) => call.callId))
     input = nextInput(random, input, output, turn)
   }
-  const { messages } = accept({ input }).request
+  const { messages } = (await acceptLater({ input })).request
   const turns = messages.filter((message) => message.role === 'assistant')
   expect(turns.flatMap((message) => message.parts.map((part) => part.text)).join('')).toBe(text)
   expect(turns.flatMap((message) => message.toolCalls.map((call) => call.callId))).toEqual(calls)

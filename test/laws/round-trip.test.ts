@@ -24,7 +24,7 @@ import { anthropicRules, bedrockRules, geminiRules, vertexClaudeRules, vertexGem
 import { answerText } from '../support/bytes.ts'
 import { fold } from '../support/decode.ts'
 import { Encoding } from '../support/encoding.ts'
-import { chatRequest, type Literal, readAtOnce, type Seen } from '../support/literal.ts'
+import { chatRequest, type Literal, readBody, type Seen } from '../support/literal.ts'
 import { property, type Random } from '../support/random.ts'
 import { randomEvents } from '../support/streams.ts'
 import { checkChatStream } from './chat-grammar.ts'
@@ -126,8 +126,8 @@ const KEEPERS: Readonly<Record<DialectName, Keeper>> = {
   responses: responsesKeeper,
 }
 
-function accepted({ dialect, body }: Keeper, history: readonly JsonObject[]): Seen {
-  return readAtOnce(dialect, body(history), CALLER)
+async function accepted({ dialect, body }: Keeper, history: readonly JsonObject[]): Promise<Seen> {
+  return await readBody(dialect, body(history), CALLER)
 }
 
 /** The turn's events under call ids of its own. */
@@ -170,7 +170,7 @@ describe.each(Object.entries(KEEPERS))('%s', (_, keeper) => {
     for (let turn = 1; turn <= 3; turn++) {
       const events = turnOf(random, turn)
       const { text, refusal = '', toolCalls } = fold(events)
-      history.push(...keeper.kept(random, accepted(keeper, history), events))
+      history.push(...keeper.kept(random, await accepted(keeper, history), events))
       history.push(
         ...keeper.next(
           toolCalls.map((call) => call.callId),
@@ -181,7 +181,7 @@ describe.each(Object.entries(KEEPERS))('%s', (_, keeper) => {
       mixes ||= text !== '' && refusal !== ''
       calls.push(...toolCalls.map(({ callId, name, json }) => ({ callId, name, input: JSON.parse(json) })))
     }
-    const { request } = accepted(keeper, history)
+    const { request } = await accepted(keeper, history)
     const kept = keptIn(request)
     const order = mixes ? letters : (text: string) => text
     expect(order(kept.text)).toBe(order(texts.join('')))

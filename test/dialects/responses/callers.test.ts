@@ -9,7 +9,7 @@ import { LocalItemStore } from '../../../src/items/local-item-store.ts'
 import { Encoding } from '../../support/encoding.ts'
 import { itemText, storeIn } from '../../support/item-text.ts'
 import { type Literal, readBody, type Seen } from '../../support/literal.ts'
-import { CALLER, rejectionOf, SERVED, saying, sealer } from './setting.ts'
+import { CALLER, failureOf, rejectionOf, SERVED, saying, sealer } from './setting.ts'
 
 const FIXTURES = join(import.meta.dir, '../../fixtures/callers')
 const listed = (folder: string, prefix: string) =>
@@ -68,9 +68,9 @@ describe('official SDKs', () => {
     expect(request.toolChoice).toBeUndefined()
   })
 
-  test('the AI SDK gets an error with the remedy if no items are stored', async () => {
+  test('the AI SDK gets an error with the remedy if no items are stored', () => {
     const body = bodyOf('requests/responses.ai7-openai-body.2.json')
-    const failure = await rejectionOf(Promise.resolve(readBody(responses({ sealer }), body, CALLER)))
+    const failure = failureOf(() => readBody(responses({ sealer }), body, CALLER))
     expect(failure.detail.param).toBe('input[2].id')
     expect(failure.message).toContain('store: false')
   })
