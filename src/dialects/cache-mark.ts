@@ -10,9 +10,9 @@ const TTLS = words('5m', '1h')
 const found = new Int32Array(MARK.length)
 
 /**
- * The mark that is the value of `cache_control`, as its index in `MARKS`; 0 if there is none, or null. `path` is that of
- * the object that carries it. Throws `CallerError` `invalid_field` for a type other than `ephemeral` or a TTL other than
- * 5m and 1h.
+ * The mark that is the value of `cache_control`, as its index in `MARKS`; 0 if there is none, or null. `path` is that
+ * of the object that carries it. Throws `CallerError` `invalid_field` for a type other than `ephemeral` or a TTL other
+ * than 5m and 1h.
  */
 export function readMark(document: JsonDocument, value: number, path: () => string): number {
   if (document.isNull(value)) return 0

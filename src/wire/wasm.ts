@@ -149,7 +149,7 @@ interface KernelSource<Name extends string> {
 }
 
 /** The functions of a module, and its memory. */
-export type Kernel<Name extends string> = Readonly<Record<Name, (...parameters: number[]) => number>> & {
+type Kernel<Name extends string> = Readonly<Record<Name, (...parameters: number[]) => number>> & {
   readonly memory: WebAssembly.Memory
 }
 
