@@ -141,8 +141,11 @@ export class AttemptRecord implements RestListener {
     // A later candidate that ran out of the request's time had less time than its own deadlines allow: it did not fail.
     const restBegins = (isFirst || error.detail.hurried !== true) && permit.failed(error)
     // Logged once per rest, not per request.
-    if (restBegins && error.kind === 'credential')
-      gateway.logEvent('provider.credential_rejected', { ...candidate.target, ...whyUnsent(error) })
+    if (restBegins && error.kind === 'credential') {
+      // Without a status weir had no credential to send.
+      const why = error.detail.status === undefined && { why: error.message }
+      gateway.logEvent('provider.credential_rejected', { ...candidate.target, ...why })
+    }
     if (restBegins && error.kind === 'credit_exhausted')
       gateway.logEvent('provider.credit_exhausted', { ...candidate.target, ...failureOf(error) })
     const mistake = callersMistake(error, key.compatibility.provider_errors)
@@ -155,11 +158,6 @@ export class AttemptRecord implements RestListener {
     const upstream = this.of.gateway.upstreams.get(target.provider)
     return upstream === undefined ? error : conceal(error, upstream.endpoint)
   }
-}
-
-/** Why weir had no credential to send; empty if it was the provider that rejected one. */
-function whyUnsent({ message, detail }: ProviderError): { readonly why?: string } {
-  return detail.status === undefined ? { why: message } : {}
 }
 
 /** Proxies and SDKs take headers of a few KiB. A dozen candidates fit into this. */

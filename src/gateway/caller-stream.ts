@@ -71,7 +71,7 @@ export class HttpStream implements CallerStream {
   }
 
   writeIdle(bytes: string | Uint8Array): void {
-    this.write(bytes)?.catch(ignored)
+    this.write(bytes)?.catch(() => {})
   }
 
   finish(bytes: string | Uint8Array): void {
@@ -90,5 +90,3 @@ export class HttpStream implements CallerStream {
     setTimeout(cut, LAST_BYTES_MS)
   }
 }
-
-function ignored(): void {}

@@ -1,7 +1,7 @@
 /** What fields and tools of a provider's own API cost, and what of it has no price. */
 
 import { isSpendLimited, isStrict, type Key, type Model, publicName } from '../catalog/catalog.ts'
-import { CallerError } from '../core/caller-error.ts'
+import { CallerError, type CallerErrorKind } from '../core/caller-error.ts'
 import { beginningOf } from '../core/error-message.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Price } from '../core/money.ts'
@@ -42,20 +42,14 @@ function pricedTools({ tools }: OwnFields): readonly OwnTool[] {
 /** The error for what has no price under a spend limit; undefined if all has one. */
 function unpricedOwn(own: OwnFields, model: Model, isLimitStrict: boolean): CallerError | undefined {
   const { fields = {}, tools = {} } = model.price ?? {}
-  const name = publicName(model)
   const field = pricedFields(own).find((each) => !Object.hasOwn(fields, each))
   if (field !== undefined) {
     const [param = '', value = ''] = field.split(':')
-    const shown = beginningOf(value)
-    const message = `The ${param} '${shown}' of model '${name}' has no price under a spend limit. Leave it out.`
-    return new CallerError('unpriced_field', message, { param })
+    return unpricedError('unpriced_field', `${param} '${beginningOf(value)}'`, model, param)
   }
   const unpriced = pricedTools(own).find(({ kind }) => !Object.hasOwn(tools, kind))
-  if (unpriced !== undefined) {
-    const tool = beginningOf(unpriced.kind)
-    const message = `The tool '${tool}' of model '${name}' has no price under a spend limit. Leave it out.`
-    return new CallerError('unpriced_tool', message, { param: 'tools' })
-  }
+  if (unpriced !== undefined)
+    return unpricedError('unpriced_tool', `tool '${beginningOf(unpriced.kind)}'`, model, 'tools')
   const endless = pricedTools(own).find(
     ({ kind, callsMax = own.callsMax }) => callsMax === undefined && (tools[kind] ?? 0) > 0,
   )
@@ -63,6 +57,11 @@ function unpricedOwn(own: OwnFields, model: Model, isLimitStrict: boolean): Call
   const limit = own.form === 'messages' ? 'max_uses of the tool' : 'max_tool_calls'
   const message = `Under a strict spend limit the calls of the tool '${endless.kind}' must be limited: set ${limit}.`
   return new CallerError('unpriced_tool', message, { param: 'tools' })
+}
+
+function unpricedError(kind: CallerErrorKind, what: string, model: Model, param: string): CallerError {
+  const message = `The ${what} of model '${publicName(model)}' has no price under a spend limit. Leave it out.`
+  return new CallerError(kind, message, { param })
 }
 
 interface OwnCost {

@@ -99,13 +99,9 @@ export function outputUpTo({ maxOutputTokens, atOnce }: Quote, writtenTokens: nu
 
 /** So many tokens at the dearest price that they may have. */
 export function estimateFor(inputTokens: number, outputTokens: number, quote: Quote): Estimate {
-  return { inputTokens, outputTokens, costMicroUsd: costFor(inputTokens, outputTokens, quote) }
-}
-
-function costFor(inputTokens: number, outputTokens: number, quote: Quote): number {
-  if (quote.price === undefined) return 0
-  const { toolsMicroUsd: tools = 0 } = quote
-  return bounded(reservedMicroUsd(quote.price, inputTokens, outputTokens, quote) + tools)
+  const { price, toolsMicroUsd: tools = 0 } = quote
+  const microUsd = price === undefined ? 0 : reservedMicroUsd(price, inputTokens, outputTokens, quote) + tools
+  return { inputTokens, outputTokens, costMicroUsd: bounded(microUsd) }
 }
 
 function bounded(microUsd: number): number {

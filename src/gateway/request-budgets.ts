@@ -56,11 +56,7 @@ let kept = 0
  * object for the same ones.
  */
 export function accountOf(key: Key, tags = '', model?: Model, overrides?: LimitOverrides): Account {
-  let known = accounts.get(key)
-  if (known === undefined) {
-    known = accountsOf(key)
-    accounts.set(key, known)
-  }
+  const known = accounts.getOrInsertComputed(key, accountsOf)
   const version = overrides?.version ?? 0
   if (known.version !== version) {
     const { id, limits } = key.organization

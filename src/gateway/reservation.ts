@@ -73,7 +73,7 @@ function holdOf(id: string, quote: Quote, log: RequestLog, { turn, choice }: Pic
   return {
     id,
     estimate: estimateOf(quote, 0),
-    floorMicroUsd: floorOf(quote),
+    floorMicroUsd: progressOf({ input: quote.inputTokens, output: 0 }, quote).costMicroUsd,
     model: quote.model,
     tags: log.tags?.held,
     turn,
@@ -85,10 +85,6 @@ function holdOf(id: string, quote: Quote, log: RequestLog, { turn, choice }: Pic
 function progressOf({ input, output }: Counted['usage'], quote: Quote): Estimate {
   const isPlain = quote.cached === undefined && quote.toolsMicroUsd === undefined
   return estimateFor(input, output, isPlain ? quote : { ...quote, cached: undefined, toolsMicroUsd: undefined })
-}
-
-function floorOf(quote: Quote): number {
-  return progressOf({ input: quote.inputTokens, output: 0 }, quote).costMicroUsd
 }
 
 /**

@@ -5,17 +5,12 @@ import type { Answer } from '../gateway/answer.ts'
 import { type CallerConnection, HttpStream } from '../gateway/caller-stream.ts'
 import { Pump } from '../gateway/pump.ts'
 import { answerHead } from './headers.ts'
+import type { RequestLife } from './request-life.ts'
 
 /** A stream that is complete. */
 type Whole = NonNullable<ReturnType<Pump['takeWhole']>>
 
-/** The request that is answered. */
-interface Answered {
-  readonly log: { readonly requestId: string }
-  readonly running: { readonly limitHeaders: Readonly<Record<string, string>> }
-}
-
-export function responseOf(answer: Answer, { log, running }: Answered, connection: CallerConnection): Response {
+export function responseOf(answer: Answer, { log, running }: RequestLife, connection: CallerConnection): Response {
   const { content } = answer
   const { headers, bytes } = answerHead(log.requestId, running.limitHeaders, answer)
   const whole = content instanceof Pump ? (content.takeWhole() ?? streamOf(content, connection)) : content

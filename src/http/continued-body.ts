@@ -136,15 +136,13 @@ function isReadAlike({ input, output }: Parent, rights: string, read: RequestBod
   const longNumbers = state.longNumbers + document.longNumbers + output.length / LONG_NUMBER_DIGITS
   if (longNumbers > LONG_NUMBERS_MAX || state.structure + document.structure + output.length > VALUES_MAX) return false
   if (!state.hasLifted) return true
-  return document.isValid && Buffer.compare(listedTools(read), tools) === 0 && !includes(read.bytes, MORE_TOOLS)
+  const { buffer, byteOffset, length } = read.bytes
+  const hasMore = Buffer.from(buffer, byteOffset, length).includes(MORE_TOOLS)
+  return document.isValid && Buffer.compare(listedTools(read), tools) === 0 && !hasMore
 }
 
 /** Of an item with tools. */
 const MORE_TOOLS = 'additional_tools'
-
-function includes(bytes: Uint8Array, text: string): boolean {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(text)
-}
 
 /** The type of a result, unless a letter of it is escaped. */
 const OUTPUT = 'call_output"'
