@@ -16,8 +16,7 @@ import { Refreshed } from './refreshed.ts'
 import { readSpend, type Spend } from './spend-figures.ts'
 import { statusOf } from './status-report.ts'
 import type { Supervision } from './supervision.ts'
-import { TargetHistory } from './target-history.ts'
-import { targetRows } from './target-rows.ts'
+import { TargetHistory, targetRows } from './target-rows.ts'
 
 /** How old what was read from the ledger may be, if it may have changed, and if nothing suggests that it has. */
 const FRESH_MS = 1000

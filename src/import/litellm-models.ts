@@ -7,8 +7,7 @@ import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '..
 import { addAliases, addFallbacks, DOES, type Kind } from './litellm-links.ts'
 import type { Notes } from './litellm-notes.ts'
 import { isTokenPrice, litellmPrice, type PartialPrice } from './litellm-prices.ts'
-import { LITELLM_PROVIDERS, splitModel } from './litellm-providers.ts'
-import { Providers, providerOf } from './litellm-settings.ts'
+import { LITELLM_PROVIDERS, Providers, providerOf, splitModel } from './litellm-settings.ts'
 
 interface Entry {
   /** Of the list of models; that of its pattern for a model that only the file of prices names. */

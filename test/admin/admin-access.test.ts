@@ -2,8 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { connect } from 'node:net'
-import { openAdmin } from '../../src/admin/admin-app.ts'
-import { adminParts, adminPort } from '../support/admin.ts'
+import { adminPort, listeningAdmin } from '../support/admin.ts'
 
 const TOKEN = 'admin-token-0123456789'
 
@@ -204,7 +203,7 @@ test('every answer forbids storing, framing of types and referrers', async () =>
 describe('over a socket', () => {
   /** The status line of the answer to these bytes. */
   async function statusOf(text: string): Promise<string> {
-    const admin = openAdmin({ host: '127.0.0.1', port: 0 }, adminParts())
+    await using admin = listeningAdmin()
     const { promise, resolve } = Promise.withResolvers<string>()
     const socket = connect(admin.address.port, '127.0.0.1', () => socket.write(text))
     socket.once('data', (bytes) => resolve(bytes.toString('latin1').split('\r\n')[0] ?? ''))
@@ -213,7 +212,6 @@ describe('over a socket', () => {
       return await promise
     } finally {
       socket.destroy()
-      await admin.stop()
     }
   }
 

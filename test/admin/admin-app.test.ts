@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { openAdmin } from '../../src/admin/admin-app.ts'
-import { adminParts, adminPort } from '../support/admin.ts'
+import { adminParts, adminPort, listeningAdmin } from '../support/admin.ts'
 
 async function ask(reasons: () => Promise<readonly string[]>, path: string, method = 'GET') {
   const answer = await adminPort({ supervision: { reasons } }).ask(path, { method })
@@ -107,7 +107,7 @@ async function send(port: number, bytes: string): Promise<readonly [number, unkn
 }
 
 describe('over a socket', () => {
-  const admin = openAdmin({ host: '127.0.0.1', port: 0 }, adminParts({ token: TOKEN }))
+  const admin = listeningAdmin({ token: TOKEN })
   afterAll(() => admin.stop())
   const { port } = admin.address
   const authorization = `Authorization: Bearer ${TOKEN}\r\n`
@@ -137,10 +137,6 @@ describe('over a socket', () => {
 })
 
 test('the port is exclusive: a second program cannot share it', async () => {
-  const admin = openAdmin({ host: '127.0.0.1', port: 0 }, adminParts())
-  try {
-    expect(() => openAdmin(admin.address, adminParts())).toThrow(expect.objectContaining({ code: 'EADDRINUSE' }))
-  } finally {
-    await admin.stop()
-  }
+  await using admin = listeningAdmin()
+  expect(() => openAdmin(admin.address, adminParts())).toThrow(expect.objectContaining({ code: 'EADDRINUSE' }))
 })

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { FiguresHistory } from '../../src/admin/figures-history.ts'
-import { TargetHistory } from '../../src/admin/target-history.ts'
+import { TargetHistory } from '../../src/admin/target-rows.ts'
 import { MergedFigures } from '../../src/metrics/merged-figures.ts'
 
 interface Ended {

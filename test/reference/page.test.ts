@@ -3,13 +3,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import axe from 'axe-core'
 import type { Browser } from 'playwright-core'
-import { openAdmin } from '../../src/admin/admin-app.ts'
 import { isArray, isObject } from '../../src/core/json.ts'
 import { html, inline } from '../../src/reference/markup.ts'
 import { referencePage } from '../../src/reference/reference-page.ts'
 import { REFERENCE_FILES, REFERENCE_PATHS } from '../../src/reference/reference-paths.ts'
 import { startBrowser, WatchedPage } from '../console/browser.ts'
-import { adminParts, adminPort } from '../support/admin.ts'
+import { adminPort, listeningAdmin } from '../support/admin.ts'
 import { DOCUMENT, objectAt, SCHEMAS } from '../support/api-schema.ts'
 
 const port = adminPort({ token: 'a-token-of-16-chars' })
@@ -75,7 +74,7 @@ describe('the page', () => {
 
 describe('in a browser', () => {
   let browser: Browser
-  const admin = openAdmin({ host: '127.0.0.1', port: 0 }, adminParts())
+  const admin = listeningAdmin()
   const url = `http://127.0.0.1:${admin.address.port}/docs`
   beforeAll(async () => {
     browser = await startBrowser()

@@ -1,7 +1,7 @@
 /** The admin port in this process, with a supervision that a test decides about. */
 
 import { pino } from 'pino'
-import { type AdminParts, createAdmin } from '../../src/admin/admin-app.ts'
+import { type AdminParts, createAdmin, openAdmin } from '../../src/admin/admin-app.ts'
 import { NodeProblem, type Supervision, type SupervisorFigures, type SystemState } from '../../src/admin/supervision.ts'
 import type { Config } from '../../src/config/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
@@ -108,6 +108,12 @@ export function adminParts(given: Given = {}, lines: JsonObject[] = []): AdminPa
       ...given.supervision,
     },
   }
+}
+
+/** An admin port with a socket. */
+export function listeningAdmin(given: Given = {}, lines: JsonObject[] = []) {
+  const admin = openAdmin({ host: '127.0.0.1', port: 0 }, adminParts(given, lines))
+  return { ...admin, [Symbol.asyncDispose]: () => admin.stop() }
 }
 
 interface Asked {

@@ -172,7 +172,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'admin/api-shapes.ts': ['@sinclair/typebox'],
       'admin/node-reports.ts': ['@sinclair/typebox'],
       'admin/console-files.ts': ['node:path'],
-      'admin/history-file.ts': ['@sinclair/typebox', 'node:fs', 'node:path'],
+      'admin/history-file.ts': ['node:fs', 'node:path'],
     },
   },
   // Runs in the browser; of the program it knows the shapes of the JSON that it reads.
