@@ -4,8 +4,9 @@ import { amountsChangeMs, amountsOf } from '../../core/limit-amounts.ts'
 import { type Account, type CounterAccount, counterName } from '../ledger.ts'
 import { budgetWindows, windowsIn, type ZonedWindows } from '../window.ts'
 import type { OrganizationState } from './organization-state.ts'
-import { type AllAmounts, at, type LimitedScopes, UNKNOWN_AMOUNTS } from './reservation-moves.ts'
+import { type AllAmounts, type LimitedScopes, UNKNOWN_AMOUNTS } from './reservation-moves.ts'
 import { advance, advanceCounter } from './scope-moves.ts'
+import { at } from './store-state.ts'
 
 /** Where the requests of an account count, and the amounts of its limits. */
 export interface AccountState extends LimitedScopes {

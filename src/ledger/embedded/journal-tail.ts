@@ -21,8 +21,7 @@ import type { Row } from './state-tables.ts'
 export function readJournal(directory: string): Lines {
   const files = [JOURNAL_FILE, OLD_JOURNAL_FILE].map((name) => {
     const path = join(directory, name)
-    const bytes = bytesOf(path)
-    return bytes === undefined ? { groups: [], unreadable: [], badBytes: 0 } : readLines(bytes, path)
+    return readLines(bytesOf(path), path)
   })
   return {
     groups: files.flatMap(({ groups }) => groups),
@@ -31,11 +30,11 @@ export function readJournal(directory: string): Lines {
   }
 }
 
-function bytesOf(path: string): Uint8Array | undefined {
+function bytesOf(path: string): Uint8Array {
   try {
     return readFileSync(path)
   } catch (error) {
-    if (hasCode(error, 'ENOENT')) return undefined
+    if (hasCode(error, 'ENOENT')) return new Uint8Array()
     throw new LedgerFileError(`${path} cannot be read: ${messageOf(error)}.`, error)
   }
 }

@@ -18,9 +18,9 @@ import { type Refusal, refusalScope } from '../reservation-store.ts'
 import { NEVER_MS, windowEndMs } from '../window.ts'
 import { type AccountState, windowsOf } from './account-state.ts'
 import { levelAt, remainingOf, statusOf, waitMs } from './rate-bucket.ts'
-import { at, type LimitedScopes } from './reservation-moves.ts'
+import type { LimitedScopes } from './reservation-moves.ts'
 import { budgetAmount, concurrencyAmount, hasRoom, rateAmount, windowAhead } from './scope-moves.ts'
-import { AMOUNT_MAX, type BudgetState, type ScopeState } from './store-state.ts'
+import { AMOUNT_MAX, at, type BudgetState, type ScopeState } from './store-state.ts'
 
 /** The time when a running request ends is unknown; 1 s is a guess. */
 const CONCURRENT_WAIT_MS = 1000

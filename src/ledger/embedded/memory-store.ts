@@ -31,19 +31,10 @@ import { firstRefusal, rateStatuses, roomOf } from './limit-check.ts'
 import type { Clock } from './monotonic-clock.ts'
 import { OrganizationState } from './organization-state.ts'
 import { type DueOrder, ReservationIndex, UNLINKED } from './reservation-index.ts'
-import {
-  at,
-  begin,
-  free,
-  freeLost,
-  grow,
-  lostUsage,
-  newReservation,
-  replaced,
-  type Scopes,
-} from './reservation-moves.ts'
+import { begin, free, freeLost, grow, lostUsage, newReservation, replaced, type Scopes } from './reservation-moves.ts'
 import { markRefusals, undoOf } from './scope-moves.ts'
 import {
+  at,
   type Changes,
   copyOf,
   counterUsageOf,

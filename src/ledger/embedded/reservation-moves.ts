@@ -7,7 +7,7 @@ import { type UsageFigures, usageOfLost } from '../usage-figures.ts'
 import { seriesOfHold } from '../usage-series.ts'
 import { correct } from './rate-bucket.ts'
 import { budgetAmount, cross, hasRoom, rateAmount, use } from './scope-moves.ts'
-import { NO_COUNTERS, NOT_CHARGED, type ReservationState, type ScopeState } from './store-state.ts'
+import { at, NO_COUNTERS, NOT_CHARGED, type ReservationState, type ScopeState } from './store-state.ts'
 
 /** The scopes of the organisation, of the key, then of the counters of budgets. */
 export type Scopes = readonly ScopeState[]
@@ -106,8 +106,8 @@ export function move(
     const windows = at(reservation.windows, i)
     const scope = at(scopes, i)
     for (let j = 0; j < scope.budgets.length; j++) {
-      const budget = scope.budgets[j]
-      if (budget === undefined || budgetLimits[j]?.unit !== unit || scope.windows[j] !== windows[j]) continue
+      if (budgetLimits[j]?.unit !== unit || scope.windows[j] !== windows[j]) continue
+      const budget = at(scope.budgets, j)
       const before = budget.spent
       budget.spent = sum(before, spent)
       budget.held += held
@@ -253,13 +253,12 @@ function correctRates(
 ): void {
   const ageMs = Math.max(0, now - reservation.admittedMs)
   for (let j = 0; j < rateLimits.length; j++) {
-    const unit = rateLimits[j]?.unit
-    if (unit === undefined || reservation.held[unit] === used[unit]) continue
+    const { unit } = at(rateLimits, j)
     const amount = reservation.held[unit]
+    if (amount === used[unit]) continue
     for (let i = 0; i < scopes.length; i++) {
-      const bucket = at(scopes, i).rates[j]
       const idled = reservation.idled[i * rateLimits.length + j] ?? NOT_CHARGED
-      if (bucket !== undefined) correct(bucket, rateAmount(at(limits, i), j), { amount, ageMs, idled }, used[unit])
+      correct(at(at(scopes, i).rates, j), rateAmount(at(limits, i), j), { amount, ageMs, idled }, used[unit])
     }
   }
 }
@@ -268,9 +267,4 @@ function correctRates(
 export function lostUsage(reservation: ReservationState): UsageFigures {
   const input = Math.max(reservation.postedInput, reservation.inputTokens)
   return usageOfLost(input, reservation.postedOutput, chargedMicroUsd(reservation))
-}
-
-/** An element that is there: the lists of scopes, amounts and windows are equally long. */
-export function at<T>(list: readonly T[], index: number): T {
-  return list[index] as T
 }

@@ -15,7 +15,7 @@ import {
 import { isRefusedForSpend, refusedAfter } from '../refusal-mark.ts'
 import { budgetWindows, type ZonedWindows } from '../window.ts'
 import { drain, take } from './rate-bucket.ts'
-import { AMOUNT_MAX, type BudgetCrossing, type ScopeState } from './store-state.ts'
+import { AMOUNT_MAX, at, type BudgetCrossing, type ScopeState } from './store-state.ts'
 
 /** The index of a limit in `amounts`. */
 const positionOf = (limit: Limit) => limitTable.indexOf(limit)
@@ -58,10 +58,7 @@ function areEqual(some: readonly number[], others: readonly number[]): boolean {
 
 function drainAll(scope: ScopeState, amounts: readonly number[], now: number): void {
   const { rates } = scope
-  for (let i = 0; i < rates.length; i++) {
-    const bucket = rates[i]
-    if (bucket !== undefined) drain(bucket, rateAmount(amounts, i), now)
-  }
+  for (let i = 0; i < rates.length; i++) drain(at(rates, i), rateAmount(amounts, i), now)
   scope.at = now
 }
 
@@ -162,8 +159,6 @@ export function hasRoom(most: number, spent: number, held: number, wanted: numbe
 
 /** Charges the rate limits of a unit on an advanced scope. */
 export function use(scope: ScopeState, amounts: readonly number[], unit: string, taken: number): void {
-  for (let i = 0; i < rateLimits.length; i++) {
-    const bucket = scope.rates[i]
-    if (bucket !== undefined && rateLimits[i]?.unit === unit) take(bucket, rateAmount(amounts, i), taken)
-  }
+  for (let i = 0; i < rateLimits.length; i++)
+    if (at(rateLimits, i).unit === unit) take(at(scope.rates, i), rateAmount(amounts, i), taken)
 }

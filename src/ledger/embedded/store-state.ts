@@ -134,6 +134,11 @@ export const HAS_ENDED = -1
 /** The counters of a reservation whose request matches no budget. */
 export const NO_COUNTERS: readonly string[] = []
 
+/** An element that is there: lists of scopes, and those in the order of a table of limits, are equally long. */
+export function at<T>(list: readonly T[], index: number): T {
+  return list[index] as T
+}
+
 const NO_ENDS: readonly number[] = []
 
 export function newScope(organization: string, key: string, now: number): ScopeState {
