@@ -18,7 +18,7 @@ interface Row {
   readonly messagesType: string
   readonly stage: Stage
   /** Headers that every error of this kind carries. */
-  readonly headers?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
 function row(
@@ -29,9 +29,7 @@ function row(
   stage: Stage,
   headers?: Readonly<Record<string, string>>,
 ): Row {
-  return headers === undefined
-    ? { status, code, type, messagesType, stage }
-    : { status, code, type, messagesType, stage, headers }
+  return { status, code, type, messagesType, stage, headers }
 }
 
 const INVALID = 'invalid_request_error'

@@ -27,21 +27,21 @@ export function readArguments(
   path: () => string,
 ): boolean {
   const { entries, arena, limits } = reading
-  if (document.isNull(value)) {
+  const isString = document.isString(value)
+  const isNone = isString
+    ? document.bytes[document.fromOf(value)] !== OPEN && isNoArguments(document.text(value))
+    : document.isNull(value)
+  if (isNone) {
     entries.add(Kind.ARGUMENTS, arena.addJson('{}'), arena.end)
     return false
   }
   const from = document.fromOf(value)
   const to = document.toOf(value)
-  if (!document.isString(value)) {
+  if (!isString) {
     const json = document.written(value)
     limits.addCallJson(json, path)
     if (document.isObject(value)) entries.add(Kind.INPUT, from, to)
     else entries.addText(Kind.ARGUMENTS, arena, JSON.stringify(document.value(value)))
-    return false
-  }
-  if (document.bytes[from] !== OPEN && isNoArguments(document.text(value))) {
-    entries.add(Kind.ARGUMENTS, arena.addJson('{}'), arena.end)
     return false
   }
   const values = valuesWithin(document.bytes, from, to)

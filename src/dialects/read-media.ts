@@ -48,7 +48,7 @@ export class MediaReader {
 
   /** An image by a data URL or an address. `added`: to its kind. Returns its entry. */
   image(into: EntryWriter, url: number, added: number, path: Path): number {
-    this.rules.limits.countImage(path)
+    this.rules.limits.count('images', path)
     const found = this.dataUrl(url)
     if (found === undefined) return this.address(into, Kind.IMAGE_URL + added, url, path)
     if (!IMAGE_TYPE.test(found.type)) throw invalid(path(), 'must be the data URL of an image')
@@ -64,26 +64,23 @@ export class MediaReader {
 
   /** A string of nothing but base64, with this media type. */
   base64(into: EntryWriter, kind: number, data: number, type: string, path: Path): number {
-    const { document } = this
-    const span = { from: document.fromOf(data), to: document.toOf(data), value: data, head: 0 }
-    return this.inline(into, kind, span, type, path)
+    return this.inline(into, kind, this.whole(data), type, path)
   }
 
   /** A document by its data or its address. Returns its entry. */
   file(into: EntryWriter, { data, url, name }: SentFile, added: number, path: (field: string) => string): number {
     const { document } = this
-    this.rules.limits.countDocument(() => path('type'))
+    this.rules.limits.count('documents', () => path('type'))
     const title = name === NONE ? '' : this.title(name, () => path('filename'))
     let entry: number
     if (data === NONE) entry = this.address(into, Kind.DOCUMENT_URL + added, url, () => path('file_url'))
     else {
       const at = () => path('file_data')
       const found = this.dataUrl(data)
-      const span = found ?? { from: document.fromOf(data), to: document.toOf(data), value: data, head: 0 }
       const type = fileType(found?.type.toLowerCase(), title, this.start(data, PDF_START.length))
       if (type === undefined) throw unknownType(at())
       if (!DOCUMENT_TYPE.test(type)) throw invalid(at(), 'must be a document, such as application/pdf')
-      entry = this.inline(into, Kind.DOCUMENT + added, span, type, at)
+      entry = this.inline(into, Kind.DOCUMENT + added, found ?? this.whole(data), type, at)
     }
     if (title !== '') into.addValue(Kind.FILE_NAME, document, name)
     return entry
@@ -111,6 +108,10 @@ export class MediaReader {
     const entry = into.add(kind, from, to)
     into.addText(Kind.MEDIA_TYPE, arena, type)
     return entry
+  }
+
+  private whole(value: number): Data {
+    return { from: this.document.fromOf(value), to: this.document.toOf(value), value, head: 0 }
   }
 
   /** The first bytes of a string, as they were written. */

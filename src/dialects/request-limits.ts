@@ -7,12 +7,16 @@ import { invalid } from './invalid-field.ts'
 
 /** Far more than any agent offers. A tool whose name is not legal for a provider costs a hash. */
 const TOOLS_MAX = 2048
-/** Providers take 100 or fewer. */
-const IMAGES_MAX = 1024
-/** Each is read for its pages. Providers take 100 or fewer, or 1,000 pages. */
-const DOCUMENTS_MAX = 1024
-/** Each is decrypted. A conversation needs one. */
-const COMPACTIONS_MAX = 64
+const COUNTS_MAX = {
+  'tool calls': CALLS_MAX,
+  'results of tool calls': CALLS_MAX,
+  /** Providers take 100 or fewer. */
+  images: 1024,
+  /** Each is read for its pages. Providers take 100 or fewer, or 1,000 pages. */
+  documents: 1024,
+  /** Each is decrypted. A conversation needs one. */
+  'compaction items': 64,
+} as const
 
 /** What was counted of a request, for one that continues it. */
 export interface LimitCounts {
@@ -46,24 +50,12 @@ export class RequestLimits {
     if (count > TOOLS_MAX) throw tooMany(field, TOOLS_MAX, 'tools')
   }
 
-  countCall(path: Path): void {
-    this.count('tool calls', CALLS_MAX, path)
-  }
-
-  countResult(path: Path): void {
-    this.count('results of tool calls', CALLS_MAX, path)
-  }
-
-  countImage(path: Path): void {
-    this.count('images', IMAGES_MAX, path)
-  }
-
-  countDocument(path: Path): void {
-    this.count('documents', DOCUMENTS_MAX, path)
-  }
-
-  countCompaction(path: string): void {
-    this.count('compaction items', COMPACTIONS_MAX, path)
+  count(what: keyof typeof COUNTS_MAX, path: Path): void {
+    const most = COUNTS_MAX[what]
+    this.counts ??= new Map()
+    const count = (this.counts.get(what) ?? 0) + 1
+    if (count > most) throw tooMany(textOf(path), most, what)
+    this.counts.set(what, count)
   }
 
   /** Counts the values in the arguments of a call, which are JSON text. */
@@ -81,13 +73,6 @@ export class RequestLimits {
       const what = `the arguments of all tool calls together must not hold more than ${VALUES_MAX} values`
       throw invalid(textOf(path), what)
     }
-  }
-
-  private count(what: string, most: number, path: Path): void {
-    this.counts ??= new Map()
-    const count = (this.counts.get(what) ?? 0) + 1
-    if (count > most) throw tooMany(textOf(path), most, what)
-    this.counts.set(what, count)
   }
 }
 

@@ -45,12 +45,8 @@ export function readBody(request: Request, receiver: BodyReceiver): void {
   } else if (request.body !== null) {
     readUndeclared(request.body, receiver)
   } else {
-    readNothing(receiver)
+    queueMicrotask(() => receiver.body(new Uint8Array(0)))
   }
-}
-
-function readNothing(receiver: BodyReceiver): void {
-  queueMicrotask(() => receiver.body(new Uint8Array(0)))
 }
 
 function readDeclared(request: Request, receiver: BodyReceiver): void {

@@ -1,6 +1,6 @@
 /** The text of one JSON object that arrives in pieces, such as the arguments of a tool call. */
 
-import { isObject, type JsonObject } from '../core/json.ts'
+import { type JsonObject, parseObject } from '../core/json.ts'
 import { JsonShape, type ShapeProblem } from './json-shape.ts'
 
 /**
@@ -57,23 +57,12 @@ export class ObjectText {
       return piece.length
     }
     this.text += piece.slice(0, close)
-    this.object = parsedObject(this.text)
+    this.object = parseObject(this.text)
     if (this.object === undefined) {
       this.current = 'invalid'
       return piece.length
     }
     this.current = NOT_BLANK.test(piece.slice(close)) ? 'overrun' : 'whole'
     return close
-  }
-}
-
-/** The object that the text spells, or undefined if it spells none. */
-export function parsedObject(text: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : undefined
-  } catch {
-    // Text that is not JSON is not an object either.
-    return undefined
   }
 }

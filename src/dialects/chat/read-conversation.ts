@@ -186,7 +186,7 @@ class MessageReader {
     if (!this.document.isObject(part)) throw invalid(path, 'must be an object')
     switch (type) {
       case TYPES.image:
-        this.reading.limits.countImage(path)
+        this.reading.limits.count('images', path)
         return this.image(path)
       case TYPES.audio:
         this.audio(path)
@@ -284,7 +284,7 @@ class MessageReader {
     const { document } = this
     const id = found[TOOL_CALL_ID] ?? NONE
     if (!document.isString(id)) throw missing(`${this.path}.tool_call_id`)
-    this.reading.limits.countResult(this.path)
+    this.reading.limits.count('results of tool calls', this.path)
     entries.addValue(Kind.RESULT_ID, document, id)
     this.texts(this.reading.takesContent === true)
   }
@@ -336,7 +336,7 @@ class MessageReader {
   private call(call: number, index: number): void {
     const { document, reading } = this
     const path = () => `${this.path}.tool_calls[${index}]`
-    reading.limits.countCall(path)
+    reading.limits.count('tool calls', path)
     if (!document.isObject(call)) throw invalid(path(), 'must be an object')
     const count = document.select(call, CALL, callMembers)
     const id = callMembers[0] ?? NONE

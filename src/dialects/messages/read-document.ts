@@ -39,7 +39,7 @@ export function readDocument(
   path: () => string,
   readParts: PartsReader,
 ): void {
-  limits.countDocument(path)
+  limits.count('documents', path)
   document.select(block, BLOCK, members)
   const [object = NONE, title = NONE, context = NONE, citations = NONE] = members
   if (!document.isObject(object)) throw missing(`${path()}.source`)

@@ -188,7 +188,7 @@ class MessageReader extends BlockCursor {
   }
 
   private own(block: number, into: EntryWriter, kind: number): void {
-    this.reading.limits.countCall(this.path)
+    this.reading.limits.count('tool calls', this.path)
     const mark = this.mark()
     const from = this.document.fromOf(block)
     into.add(kind + mark * MARKED, from, this.document.toOf(block))
@@ -261,7 +261,7 @@ class MessageReader extends BlockCursor {
   /** No id of a file of the operator's own account; by default no address, either. */
   private image(into: EntryWriter): void {
     const { document, path } = this
-    this.reading.limits.countImage(path)
+    this.reading.limits.count('images', path)
     // Whether the writer changes the media type is up to it.
     if (!this.reading.passesOwn) this.isExact = false
     const object = blockMembers[MEMBERS.source] ?? NONE
@@ -293,7 +293,7 @@ class MessageReader extends BlockCursor {
 
   private call(block: number): void {
     const { document, path } = this
-    this.reading.limits.countCall(path)
+    this.reading.limits.count('tool calls', path)
     const id = blockMembers[MEMBERS.id] ?? NONE
     const name = blockMembers[MEMBERS.name] ?? NONE
     const input = blockMembers[MEMBERS.input] ?? NONE
@@ -318,7 +318,7 @@ class MessageReader extends BlockCursor {
   /** `kind`: that of the message which it becomes. */
   private result(block: number, kind: number): void {
     const { document, path } = this
-    this.reading.limits.countResult(path)
+    this.reading.limits.count('results of tool calls', path)
     const id = blockMembers[MEMBERS.callId] ?? NONE
     if (!document.isFilled(id)) throw missing(`${path()}.tool_use_id`)
     const isFailed = document.isTrue(blockMembers[MEMBERS.isError] ?? NONE)

@@ -122,7 +122,11 @@ export class MessagesEncoder implements StreamEncoder {
   }
 
   textForm(): TextForm | undefined {
-    if (this.open !== 'text') return undefined
+    return this.formOf('text')
+  }
+
+  private formOf(kind: 'text' | 'thought'): TextForm | undefined {
+    if (this.open !== kind) return undefined
     return { opening: this.deltaOpening, seam: this.deltaSeam, closing: DELTA_CLOSING }
   }
 
@@ -151,8 +155,7 @@ export class MessagesEncoder implements StreamEncoder {
   }
 
   thoughtForm(): TextForm | undefined {
-    if (this.open !== 'thought') return undefined
-    return { opening: this.deltaOpening, seam: this.deltaSeam, closing: DELTA_CLOSING }
+    return this.formOf('thought')
   }
 
   /** Without words, what is left of a thought is its seal. */

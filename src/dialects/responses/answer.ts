@@ -133,23 +133,27 @@ export function messageItemJson(id: string, status: ItemStatus, content: string,
   return `{"id":"${id}","type":"message","status":"${status}",${named}"role":"assistant","content":[${content}]}`
 }
 
-/** A call as JSON text. `inside` is its arguments, whole or so far, as the inside of a JSON string. */
-export function callItemJson(id: string, status: ItemStatus, inside: string, callId: string, own: OwnName): string {
+/**
+ * A call as JSON text. `inside` is its arguments, whole or so far, as the inside of a JSON string; `isFree`: the text
+ * of a tool that takes one instead.
+ */
+export function callItemJson(
+  isFree: boolean,
+  { id, status }: { readonly id: string; readonly status: ItemStatus },
+  inside: string,
+  callId: string,
+  own: OwnName,
+): string {
+  const [type, member] = isFree ? ['custom_tool_call', 'input'] : ['function_call', 'arguments']
   const rest = jsonLine(calledAs(callId, own)).slice(1)
-  return `{"id":"${id}","type":"function_call","status":"${status}","arguments":"${inside}",${rest}`
-}
-
-/** A call of a tool that takes a text. `inside`: that text, as the inside of a JSON string. */
-export function freeItemJson(id: string, status: ItemStatus, inside: string, callId: string, own: OwnName): string {
-  const rest = jsonLine(calledAs(callId, own)).slice(1)
-  return `{"id":"${id}","type":"custom_tool_call","status":"${status}","input":"${inside}",${rest}`
+  return `{"id":"${id}","type":"${type}","status":"${status}","${member}":"${inside}",${rest}`
 }
 
 function callItem(call: AnswerCall, toolbox: Toolbox, status: ItemStatus): ItemText {
   const own = toolbox.ownName(call.name, call.own)
   if (toolbox.takesText(call.name)) {
     const id = mintId('ctc')
-    return { id, json: freeItemJson(id, status, jsonInside(textOf(call.json)), call.callId, own) }
+    return { id, json: callItemJson(true, { id, status }, jsonInside(textOf(call.json)), call.callId, own) }
   }
   const id = mintId('fc')
   const item = { id, type: 'function_call', status, arguments: call.json, ...calledAs(call.callId, own) }

@@ -2,14 +2,7 @@
 
 import type { ItemText } from '../../items/item-store.ts'
 import { jsonInside, jsonLine } from '../../wire/sse.ts'
-import {
-  callItemJson,
-  freeItemJson,
-  type ItemStatus,
-  messageItemJson,
-  textPartJson,
-  thoughtItemJson,
-} from './answer.ts'
+import { callItemJson, type ItemStatus, messageItemJson, textPartJson, thoughtItemJson } from './answer.ts'
 import { ARGUMENTS_DONE, INPUT_DONE, ITEM_DONE, PART_DONE, TEXT_DONE } from './event-text.ts'
 import type { EventLines, OpenCall, OpenMessage, OpenOther } from './open-items.ts'
 import type { ThoughtItem } from './thought-item.ts'
@@ -70,7 +63,7 @@ export class DoneItems {
     const last = isFree
       ? this.lines.event(INPUT_DONE, `${place},"input":"${inside}"`)
       : this.lines.event(ARGUMENTS_DONE, `${place},"name":"${jsonInside(own.name)}","arguments":"${inside}"`)
-    return last + this.add(call, (isFree ? freeItemJson : callItemJson)(id, status, inside, callId, own))
+    return last + this.add(call, callItemJson(isFree, { id, status }, inside, callId, own))
   }
 
   private closeThought(thought: ThoughtItem): string {

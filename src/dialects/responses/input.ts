@@ -205,7 +205,7 @@ export class InputReader {
   /** An item of OpenAI's own tools: it passes as it is. */
   private readOwn(item: number, role: number): void {
     const { document, limits } = this.surroundings
-    limits.countCall(() => this.path)
+    limits.count('tool calls', () => this.path)
     refuseForbiddenMembers(document, item, () => this.path)
     texts.begin()
     texts.addValue(Kind.OWN_BLOCK, document, item)
@@ -215,7 +215,7 @@ export class InputReader {
   /** `isFree`: a tool that takes a text instead of arguments. */
   private readCall(item: number, isFree = false): void {
     const { document, limits, toolbox, arena } = this.surroundings
-    limits.countCall(() => this.path)
+    limits.count('tool calls', () => this.path)
     document.select(item, CALL, called)
     const id = this.required(called[0] ?? NONE, 'call_id')
     const namespace = called[3] ?? NONE
@@ -248,7 +248,7 @@ export class InputReader {
 
   private readOutput(item: number): void {
     const { document, limits, arena } = this.surroundings
-    limits.countResult(this.path)
+    limits.count('results of tool calls', this.path)
     document.select(item, OUTPUT, answered)
     const id = this.required(answered[0] ?? NONE, 'call_id')
     if (this.programCalls?.has(document.text(id)) === true) return this.readOwn(item, Kind.USER)
@@ -281,7 +281,7 @@ export class InputReader {
 
   private readSummary(item: number): void {
     const { document, limits, sealer, caller, arena } = this.surroundings
-    limits.countCompaction(this.path)
+    limits.count('compaction items', this.path)
     const content = document.member(item, COMPACTION)
     const sealed = document.isString(content) ? document.text(content) : undefined
     const summary = openSummary(sealer, caller.organization, sealed)

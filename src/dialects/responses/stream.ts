@@ -14,7 +14,7 @@ import type { TextForm } from '../../wire/text-copier.ts'
 import { mintId } from '../answer-ids.ts'
 import type { TurnEncoder } from '../dialect.ts'
 import { FreeText } from '../free-text.ts'
-import { callItemJson, freeItemJson, messageItemJson, textPartJson, thoughtItemJson } from './answer.ts'
+import { callItemJson, messageItemJson, textPartJson, thoughtItemJson } from './answer.ts'
 import { DoneItems } from './done-items.ts'
 import {
   ARGUMENTS_DELTA,
@@ -230,7 +230,7 @@ export class ResponsesEncoder implements TurnEncoder {
     const call = { kind: 'call' as const, ...openItem(id, this.items++, ''), callId, own, free, isWhole: false }
     this.calls[index] = call
     this.others.push(call)
-    const item = (free === undefined ? callItemJson : freeItemJson)(call.id, 'in_progress', '', callId, own)
+    const item = callItemJson(free !== undefined, { id, status: 'in_progress' }, '', callId, own)
     return before + this.lines.itemEvent(ITEM_ADDED, call.outputIndex, item)
   }
 

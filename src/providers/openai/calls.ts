@@ -5,11 +5,11 @@
 
 import { CALLS_MAX } from '../../core/completion.ts'
 import type { StreamEvent } from '../../core/event.ts'
-import { isObject, type JsonObject, objectOf, stringOf } from '../../core/json.ts'
+import { isObject, type JsonObject, objectOf, parseObject, stringOf } from '../../core/json.ts'
 import { isNoArguments, mayBeNoArguments } from '../../core/no-arguments.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { FREE_CLOSING, FREE_OPENING } from '../../core/tool-list.ts'
-import { ObjectText, parsedObject } from '../../wire/object-text.ts'
+import { ObjectText } from '../../wire/object-text.ts'
 import { AnswerCallIds } from '../answer-call-ids.ts'
 
 /** A call without a name after this many characters of arguments is rejected. */
@@ -174,5 +174,5 @@ function nameless(): ProviderError {
 /** True if the JSON text spells the same object as the arguments so far. */
 function repeats({ written }: Call, json: string): boolean {
   if (written.value === undefined) return isNoArguments(json)
-  return Bun.deepEquals(written.value, parsedObject(json))
+  return Bun.deepEquals(written.value, parseObject(json))
 }
