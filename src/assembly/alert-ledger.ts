@@ -69,14 +69,8 @@ class RedisAlertLedger implements AlertLedger {
     const { client } = await this.connected()
     if (performance.now() - this.connectedMs < HOLD_MS)
       throw new Error('The connection to Redis is new: other nodes may have claimed the alert.')
-    const before = await client.set(
-      await claimKey(owner.organization, id),
-      owner.token,
-      'PX',
-      Math.ceil(forMs),
-      'NX',
-      'GET',
-    )
+    const key = await claimKey(owner.organization, id)
+    const before = await client.set(key, owner.token, 'PX', Math.ceil(forMs), 'NX', 'GET')
     return before === null || before === owner.token
   }
 

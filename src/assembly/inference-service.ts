@@ -103,18 +103,7 @@ export class InferenceService {
   private prepared: Prepared | undefined
   private storedKeys: FollowedKeys = { table: new KeyTable(), isRead: false, complaint: undefined }
   private readonly shared: SharedStores
-  private readonly forms: FormStore
-  private readonly fieldsIgnored: InferenceServiceOptions['fieldsIgnored']
-  private readonly ledger: Ledger
-  private readonly logger: Logger
-  private readonly breaker: Breaker
-  private readonly affinity: Affinity
-  private readonly targetUsage: TargetUsage
-  private readonly thinking: ThinkingTargets
-  private readonly providerLists: ProviderLists
-  private readonly rooms: Rooms
-  private readonly queue: WaitQueue
-  private readonly spans: SpanExporter
+  private readonly lasting: Omit<LastingParts, 'stores'>
 
   /** Throws `UnusableConfiguration`. */
   constructor({
@@ -134,41 +123,39 @@ export class InferenceService {
     const { logger } = log
     this.config = config
     this.figures = new WorkerFigures({ keyLabel: config.metrics?.keyLabel ?? false })
-    this.ledger = new TimedLedger(ledger, (operation) => this.figures.ledgerTimes(operation))
-    this.logger = logger
     this.shared = { channel: items, pipeline: ledger.pipeline }
-    this.forms = forms
-    this.fieldsIgnored = fieldsIgnored
-    this.thinking = new ThinkingTargets(marks)
     this.stores = openStores(config, sealerOf(config), this.shared)
     const publishRest = (rest: Rest) => {
       if (begins(rest)) this.figures.rested(rest)
       logRest(logger, rest)
       publish({ about: 'rest', rest })
     }
-    // Without a clock of their own, both read `performance.now()`.
-    this.breaker = new Breaker(undefined, publishRest, claimProbe, targetTurned)
-    this.affinity = new Affinity(undefined, (place) => publish({ about: 'place', place }))
-    this.targetUsage = new TargetUsage((model) => publish({ about: 'tier', model }))
-    this.spans = new SpanExporter({
-      dropped: (spans) => this.figures.spansDropped(spans),
-      dropping: (fields) => logEvent(logger, 'traces.dropping', fields),
-      recovered: (fields) => logEvent(logger, 'traces.recovered', fields),
-    })
-    this.rooms = new Rooms(room, (scarce) => publish({ about: 'room', room: scarce }))
-    this.queue = new WaitQueue(this.figures)
-    this.rooms.listen(() => this.queue.roomChanged())
-    if (config.ledger.kind === 'redis') this.rooms.shareAmong(undefined)
+    const providerLists = new ProviderLists((provider, { kind, detail }) =>
+      logEvent(logger, 'provider.models_unread', { provider, reason: kind, status: detail.status }),
+    )
+    const rooms = new Rooms(room, (scarce) => publish({ about: 'room', room: scarce }))
+    const waiting = new WaitQueue(this.figures)
+    rooms.listen(() => waiting.roomChanged())
+    this.lasting = {
+      ...{ logger, forms, fieldsIgnored, providerLists, rooms, waiting },
+      ledger: new TimedLedger(ledger, (operation) => this.figures.ledgerTimes(operation)),
+      // Without a clock of their own, both read `performance.now()`.
+      breaker: new Breaker(undefined, publishRest, claimProbe, targetTurned),
+      affinity: new Affinity(undefined, (place) => publish({ about: 'place', place })),
+      targetUsage: new TargetUsage((model) => publish({ about: 'tier', model })),
+      thinking: new ThinkingTargets(marks),
+      spans: spanExporter(this.figures, logger),
+      storedKeys: () => this.storedKeys,
+      serves: this.serves,
+    }
+    if (config.ledger.kind === 'redis') rooms.shareAmong(undefined)
     this.useCapacity(config)
     this.exportSpans()
     const logged = (line: RequestLine) => log.request(fieldsOfLine(line), levelOf(line))
-    this.providerLists = new ProviderLists((provider, { kind, detail }) =>
-      logEvent(logger, 'provider.models_unread', { provider, reason: kind, status: detail.status }),
-    )
     this.state = {
-      current: buildEdgeParts(config, adapters, this.lasting(this.stores)),
+      current: buildEdgeParts(config, adapters, { ...this.lasting, stores: this.stores }),
       inFlight: new InFlight(),
-      bodies: new BodyMemory(config.listen.bodyBytes, () => this.queue.shed()),
+      bodies: new BodyMemory(config.listen.bodyBytes, () => waiting.shed()),
       log: logged,
       anonymous: new AnonymousLog(logged, (omitted) => logEvent(logger, 'requests.omitted', { ...omitted })),
       tagCounts: new TagCounts({
@@ -184,7 +171,7 @@ export class InferenceService {
       draining: false,
       crowded: false,
     }
-    this.providerLists.use(this.state.current.gateway)
+    providerLists.use(this.state.current.gateway)
     this.app = createApp(this.state)
   }
 
@@ -195,31 +182,31 @@ export class InferenceService {
   /** Builds everything that follows from a new configuration, for `commit`. Throws `UnusableConfiguration`. */
   prepare(config: Config, adapters: Adapters): void {
     const stores = openStores(config, sealerOf(config), this.shared, { config: this.config, stores: this.stores })
-    this.prepared = { config, stores, parts: buildEdgeParts(config, adapters, this.lasting(stores)) }
+    this.prepared = { config, stores, parts: buildEdgeParts(config, adapters, { ...this.lasting, stores }) }
   }
 
   /** Serves what was prepared, from the next request on. */
   commit(): void {
     if (this.prepared === undefined) return
     const remains = remaining(this.config, this.prepared.config)
-    this.breaker.keep(remains)
-    this.targetUsage.keep(remains)
+    this.lasting.breaker.keep(remains)
+    this.lasting.targetUsage.keep(remains)
     this.config = this.prepared.config
     this.useCapacity(this.config)
     this.exportSpans()
     closeStores(this.stores, this.prepared.stores)
     this.stores = this.prepared.stores
     this.state.current = this.prepared.parts
-    this.providerLists.use(this.prepared.parts.gateway)
+    this.lasting.providerLists.use(this.prepared.parts.gateway)
     this.prepared = undefined
   }
 
   private useCapacity({ capacity, models, workers }: Config): void {
     // Without limits and without a queue, requests do not look for room.
     const targets = capacity === undefined ? [] : models.flatMap((model) => model.targets)
-    if (capacity === undefined) slowTicker.remove(this.queue.strain)
-    else slowTicker.add(this.queue.strain)
-    this.rooms.use(capacity ?? { providers: {}, targets: [] }, targets, workers)
+    if (capacity === undefined) slowTicker.remove(this.lasting.waiting.strain)
+    else slowTicker.add(this.lasting.waiting.strain)
+    this.lasting.rooms.use(capacity ?? { providers: {}, targets: [] }, targets, workers)
   }
 
   /** Drops what was prepared. */
@@ -267,45 +254,45 @@ export class InferenceService {
 
   /** The targets that are not healthy. */
   rests(): readonly Rest[] {
-    return this.breaker.rests()
+    return this.lasting.breaker.rests()
   }
 
   /** Requests that wait for room, and what is left of the limits of providers. Nothing without such limits. */
   waiting(): Pick<WorkerGauges, 'waiting' | 'left'> {
     if (this.config.capacity === undefined) return {}
-    const counts = PRIORITIES.map((priority) => [priority, this.queue.sizeOf(priority)] as const)
-    return { waiting: Object.fromEntries(counts), left: this.rooms.left() }
+    const counts = PRIORITIES.map((priority) => [priority, this.lasting.waiting.sizeOf(priority)] as const)
+    return { waiting: Object.fromEntries(counts), left: this.lasting.rooms.left() }
   }
 
   /** Asks idle targets that failed whether they answer again. One worker of a node has one. */
   prober(): TargetProber {
     return new TargetProber({
-      breaker: this.breaker,
+      breaker: this.lasting.breaker,
       upstreams: () => (this.config.routing.probe === false ? undefined : this.state.current.gateway.upstreams),
       ended: (target, result, error) => {
         this.figures.probed(target, result, error)
-        if (error?.kind === 'credential') logEvent(this.logger, 'provider.credential_rejected', { ...target })
+        if (error?.kind === 'credential') logEvent(this.lasting.logger, 'provider.credential_rejected', { ...target })
       },
     })
   }
 
   /** When calls of targets answered and failed, of those that were called since this was last called. */
   takeTargetTimes(): readonly TargetTimes[] {
-    return this.breaker.takeTimes()
+    return this.lasting.breaker.takeTimes()
   }
 
   /** Applies what another worker learned. */
   apply(update: PeerUpdate): void {
-    if (update.about === 'rest') this.breaker.receive(update.rest)
-    else if (update.about === 'room') this.rooms.receive(update.room)
-    else if (update.about === 'place') this.affinity.receive(update.place)
-    else if (update.about === 'tier') this.targetUsage.receiveTier(update.model)
-    else if (update.about === 'fleet') this.rooms.shareAmong(update.nodes)
+    if (update.about === 'rest') this.lasting.breaker.receive(update.rest)
+    else if (update.about === 'room') this.lasting.rooms.receive(update.room)
+    else if (update.about === 'place') this.lasting.affinity.receive(update.place)
+    else if (update.about === 'tier') this.lasting.targetUsage.receiveTier(update.model)
+    else if (update.about === 'fleet') this.lasting.rooms.shareAmong(update.nodes)
   }
 
   /** The health of the ledger and of the key store, as far as it is known without asking them. */
   health(): LedgerHealth {
-    return this.withKeys(this.ledger.health())
+    return this.withKeys(this.lasting.ledger.health())
   }
 
   /**
@@ -313,7 +300,7 @@ export class InferenceService {
    * takes reservations and settlements. Asks the ledger.
    */
   async status(): Promise<{ readonly reasons: readonly string[]; readonly ledgerUp: boolean }> {
-    const health = await this.ledger.askHealth()
+    const health = await this.lasting.ledger.askHealth()
     const { ready, complaint } = this.withKeys(health)
     const reasons = this.state.crowded ? ['is nearly out of file descriptors'] : []
     if (!ready) reasons.push(`cannot serve: ${complaint ?? 'the ledger does not answer'}`)
@@ -323,36 +310,15 @@ export class InferenceService {
 
   /** Call after the last request: the ledger stores what it still holds in memory, and the last spans are sent. */
   async close(): Promise<void> {
-    this.providerLists.stop()
-    this.rooms.close()
-    await Promise.all([this.ledger.close(), this.spans.close(SPANS_MS)])
+    this.lasting.providerLists.stop()
+    this.lasting.rooms.close()
+    await Promise.all([this.lasting.ledger.close(), this.lasting.spans.close(SPANS_MS)])
   }
 
   /** Without `tracing`, spans of requests that still run go to the collector of the configuration before. */
   private exportSpans(): void {
     const { tracing } = this.config
-    if (tracing !== undefined) this.spans.use(tracing)
-  }
-
-  private lasting(stores: ConversationStores): LastingParts {
-    const { ledger, logger, forms, breaker, affinity, targetUsage, thinking, providerLists, spans } = this
-    return {
-      ledger,
-      logger,
-      stores,
-      forms,
-      breaker,
-      affinity,
-      targetUsage,
-      thinking,
-      providerLists,
-      fieldsIgnored: this.fieldsIgnored,
-      rooms: this.rooms,
-      waiting: this.queue,
-      spans,
-      storedKeys: () => this.storedKeys,
-      serves: this.serves,
-    }
+    if (tracing !== undefined) this.lasting.spans.use(tracing)
   }
 
   /** Whether the configuration in force has the organisation and, if a key is given, an enabled key with this id. */
@@ -377,6 +343,14 @@ export class InferenceService {
   private servesWithout({ up }: LedgerHealth): boolean {
     return !up && this.config.ledgerUnreachable === 'allow'
   }
+}
+
+function spanExporter(figures: WorkerFigures, logger: Logger): SpanExporter {
+  return new SpanExporter({
+    dropped: (spans) => figures.spansDropped(spans),
+    dropping: (fields) => logEvent(logger, 'traces.dropping', fields),
+    recovered: (fields) => logEvent(logger, 'traces.recovered', fields),
+  })
 }
 
 /** Whether a target begins to rest; probes in between do not. */

@@ -439,9 +439,8 @@ export const COMMANDS: readonly CommandEntry[] = [
       ...AUDIT_PARAMETERS,
       parameter(
         'admin',
-        'print the admin audit instead: one line for each change by weir keys, the admin API or a reload, ' +
-          'with time, source (cli, api, config), action, target and details; --since, --until and the flags ' +
-          'below apply',
+        'print the admin audit instead: one line for each change by weir keys, the admin API or a reload, with time, ' +
+          'source (cli, api, config), action, target and details; --since, --until and the flags below apply',
       ),
       parameter('limit N', 'the last N lines; 0 prints all of them (default: 100)'),
       parameter('follow', 'go on and print lines as they are added, until Ctrl-C'),

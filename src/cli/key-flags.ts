@@ -12,28 +12,29 @@ class FlagProblem extends Error {}
 
 /** The description that the flags give, or what is wrong with them. A flag with an empty value becomes null. */
 export function descriptionOf(flags: Flags, nowMs: number): JsonObject | string {
-  try {
-    return {
-      ...field('models', flags['models'], globs),
-      ...limits(flags),
-      ...field('expires_at', flags['expires'], (words) => expiry(words, nowMs)),
-      ...field('tags', flags['tags'], (words) => tags('tags', words)),
-      ...field('fixed_tags', flags['fixed-tags'], (words) => tags('fixed-tags', words)),
-      ...field('priority', flags['priority'], (words) => words),
-      ...field('max_wait_ms', flags['max-wait-ms'], (words) => count('max-wait-ms', words)),
-      ...field('weight', flags['weight'], (words) => count('weight', words)),
-    }
-  } catch (error) {
-    if (!(error instanceof FlagProblem)) throw error
-    return error.message
-  }
+  return orProblem(() => ({
+    ...field('models', flags['models'], globs),
+    ...limits(flags),
+    ...field('expires_at', flags['expires'], (words) => expiry(words, nowMs)),
+    ...field('tags', flags['tags'], (words) => tags('tags', words)),
+    ...field('fixed_tags', flags['fixed-tags'], (words) => tags('fixed-tags', words)),
+    ...field('priority', flags['priority'], (words) => words),
+    ...field('max_wait_ms', flags['max-wait-ms'], (words) => count('max-wait-ms', words)),
+    ...field('weight', flags['weight'], (words) => count('weight', words)),
+  }))
 }
 
 /** The limits that the flags give, or what is wrong with them; undefined if there are none. */
 export function limitFlags(flags: Flags): JsonObject | string | undefined {
-  try {
+  return orProblem(() => {
     const { limits: given } = limits(flags)
     return isObject(given) ? given : undefined
+  })
+}
+
+function orProblem<T>(read: () => T): T | string {
+  try {
+    return read()
   } catch (error) {
     if (!(error instanceof FlagProblem)) throw error
     return error.message

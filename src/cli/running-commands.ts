@@ -1,5 +1,6 @@
-/** `weir reload` and `weir health`: ask the gateway that runs with this `data_dir`, over its control socket. */
+/** `weir reload`, `health` and `targets forget`: ask the gateway of this `data_dir`, over its control socket. */
 
+import { isArray, isObject, stringOf } from '../core/json.ts'
 import { exit, failed, parseFlags } from './command.ts'
 import { lines } from './gateway-client.ts'
 import { askRunning, locateDataDir } from './ledger-access.ts'
@@ -31,5 +32,18 @@ export async function health(args: readonly string[]): Promise<number> {
   const reasons = lines(answer['reasons'])
   if (reasons.length > 0) return failed(`not ready: ${reasons.join('; ')}`)
   process.stdout.write('ready\n')
+  return exit.done
+}
+
+export const actions = { forget }
+
+/** The gateway forgets what it has learned of a target. */
+async function forget(args: readonly string[]): Promise<number> {
+  const { flags, argument } = parseFlags(args, 'targets forget')
+  const place = await locateDataDir(flags['config'])
+  const { forgotten } = await askRunning(place, `POST /api/targets/${encodeURIComponent(argument)}/forget`)
+  const fields = isArray(forgotten) ? forgotten.filter(isObject).map((form) => stringOf(form['field']) ?? '') : []
+  const what = fields.length === 0 ? 'nothing was learned of it' : `forgotten: ${[...new Set(fields)].join(', ')}`
+  process.stdout.write(`${argument}: ${what}\n`)
   return exit.done
 }

@@ -29,9 +29,9 @@ import { type PassedSocket, passedSocket, portProblem } from './service-manager/
 import { AddressProblem, authority, explain, type ListenAddress } from './system/listen-address.ts'
 import { StartProblem } from './system/start-problem.ts'
 import { SystemReport } from './system-report.ts'
+import type { AlertWatch, Watched } from './watchers/alert-watch.ts'
 import { DiskWatch } from './watchers/disk-watch.ts'
 import { ModelWatch } from './watchers/model-watch.ts'
-import { SupervisorAlerts } from './watchers/supervisor-alerts.ts'
 
 interface SupervisorOptions {
   readonly env: Readonly<Record<string, string | undefined>>
@@ -82,7 +82,9 @@ class Supervisor {
   /** With Redis. */
   private dataDirLock: Lock | undefined
   private readonly fleet: Fleet
-  private readonly alerts: SupervisorAlerts
+  /** Once a configuration has `alerts`. */
+  private alerts: AlertWatch | undefined
+  private readonly watched: Watched
   private readonly models: ModelWatch
   /** The readiness check that runs now. Concurrent requests of `/readyz` share it. */
   private checking: Promise<WorkerStatus> | undefined
@@ -115,17 +117,17 @@ class Supervisor {
     const { workers } = this
     const stateOf = (target: TargetRef) => workers.reports.targets.stateOf(target)
     this.models = new ModelWatch(log.logger, () => this.config.current, stateOf)
-    this.alerts = new SupervisorAlerts(log.logger, {
+    this.watched = {
       ledgers: () => workers.reports.ledgers,
       stateOf,
       deathsSince: (sinceMs) => workers.deathsSince(sinceMs),
       areWorkersReady: () => workers.size > 0 && workers.readyCount === workers.size,
       reloadProblems: () => this.config.lastReload?.problems ?? [],
       mixedFleet: () => mixedFleet(this.fleet, Date.now()),
-    })
+    }
     this.config = new ConfigInForce(options.load, log.logger, {
       swap: (current, next) => workers.reload(current, next),
-      use: (config) => this.alerts.use(config),
+      use: (config) => this.useAlerts(config),
     })
     this.fleet = new Fleet({
       config: () => this.config.current,
@@ -136,7 +138,7 @@ class Supervisor {
       audit: (action, by, details) => this.audit({ ...by, action, target: this.node, details }),
       sized: (nodes) => this.workers.reports.shareAmong(nodes),
     })
-    this.report = new SystemReport(workers, this.config, this.alerts, this.fleet)
+    this.report = new SystemReport(workers, this.config, () => this.alerts?.failures ?? [], this.fleet)
   }
 
   async run(): Promise<void> {
@@ -169,7 +171,7 @@ class Supervisor {
     const admin = await this.openAdmin(config.admin)
     await this.openControl(config.dataDir, admin)
     new DiskWatch(config.dataDir, this.log.logger).start()
-    await this.alerts.use(config)
+    await this.useAlerts(config)
     await this.workers.whenReady()
     if (this.ending) return
     this.accepting = true
@@ -193,6 +195,14 @@ class Supervisor {
       if (!isLedgerProblem(error)) throw error
       throw new StartProblem([error.message])
     }
+  }
+
+  /** At the start and after each reload. The code of alerts is loaded only if a configuration has them. */
+  private async useAlerts(config: Config): Promise<void> {
+    if (this.alerts !== undefined) return this.alerts.use(config)
+    if (config.alerts === undefined) return
+    const { AlertWatch } = await import('./watchers/alert-watch.ts')
+    this.alerts = new AlertWatch(config, this.log.logger, this.watched)
   }
 
   private passedSocket(config: Config): PassedSocket | undefined {
@@ -221,7 +231,7 @@ class Supervisor {
           reload: (by) => this.reloadNow(by),
           forCommands: () => ({ protocol: PROTOCOL, config: this.config.forCommands() }),
           fleet: this.fleet,
-          testAlerts: () => this.alerts.test(),
+          testAlerts: async () => await this.alerts?.test(),
         },
       })
       this.onRequests = this.admin.requests
@@ -271,7 +281,7 @@ class Supervisor {
     this.logEvent('server.draining', { ...why, drain_seconds: drainSeconds })
     void this.fleet.beat()
     await this.workers.drain()
-    await Promise.all([this.alerts.close(), this.fleet.leave()])
+    await Promise.all([this.alerts?.close(), this.fleet.leave()])
     await Promise.all([this.control?.close(), this.admin?.stop()])
     this.serviceManager.close()
     this.logEvent('server.stopped')

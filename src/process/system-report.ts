@@ -8,7 +8,6 @@ import type { WorkerSet } from './children/worker-set.ts'
 import type { ConfigInForce } from './config-in-force.ts'
 import { ProcessUsages } from './system/process-usage.ts'
 import { bytesIn, spaceOf } from './watchers/disk-watch.ts'
-import type { SupervisorAlerts } from './watchers/supervisor-alerts.ts'
 
 export class SystemReport {
   private readonly usages = new ProcessUsages()
@@ -17,7 +16,7 @@ export class SystemReport {
   constructor(
     private readonly workers: WorkerSet,
     private readonly config: ConfigInForce,
-    private readonly alerts: SupervisorAlerts,
+    private readonly alertFailures: () => SystemState['alertFailures'],
     private readonly fleet: Pick<FleetView, 'list'>,
   ) {}
 
@@ -68,7 +67,7 @@ export class SystemReport {
       rests: workers.reports.health.rests(),
       stateOf: (target) => workers.reports.targets.stateOf(target),
       hints: workers.reports.hints.recent(),
-      alertFailures: this.alerts.failures,
+      alertFailures: this.alertFailures(),
     }
   }
 }

@@ -162,7 +162,7 @@ class History implements AsyncDisposable {
     if (kind === 'rest') {
       const name = random.pick(['one', 'two', 'three'])
       for (const n of random.pick([[1], [2], [1, 2]])) {
-        serving.service['breaker'].receive({
+        serving.service['lasting'].breaker.receive({
           ...{
             provider: 'up',
             model: `${name}-${n}`,

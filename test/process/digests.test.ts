@@ -3,8 +3,7 @@
 import { expect, test } from 'bun:test'
 import type { NodeRow } from '../../src/admin/api-shapes.ts'
 import type { Config } from '../../src/config/config.ts'
-import { detailsOf, differences, digestsOf, hashesOf } from '../../src/process/fleet/digests.ts'
-import { mixedNodes } from '../../src/process/fleet/mixed-nodes.ts'
+import { detailsOf, differences, digestsOf, hashesOf, mixedNodes } from '../../src/process/fleet/digests.ts'
 import { edited, good } from '../config/fixture.ts'
 
 const SECRET = 'of the fleet'

@@ -21,17 +21,12 @@ interface OwnershipOptions {
 
 export class LedgerOwnership {
   private isEmbedded = false
-  /** Undefined with one worker, and with Redis. */
-  private process: LedgerProcess | undefined
+  /** The ledger's own process; undefined with one worker, and with Redis. */
+  process: LedgerProcess | undefined
   /** The worker that owns it, if there is no process of its own. */
   private worker: WorkerProcess | undefined
 
   constructor(private readonly options: OwnershipOptions) {}
-
-  /** The id of the ledger's own process, if it has one that runs. */
-  get pid(): number | undefined {
-    return this.process?.pid
-  }
 
   /**
    * Starts the ledger's own process if the configuration needs one, and resolves when that owns the ledger. The workers
@@ -70,19 +65,5 @@ export class LedgerOwnership {
     if (this.worker !== worker) return
     this.worker = this.options.workers().find(({ isAlive }) => isAlive)
     this.worker?.send({ type: 'own' })
-  }
-
-  /** Replaces the ledger's own process. Resolves to the reason why the old one stays, if it does. */
-  async replace(): Promise<string | undefined> {
-    return await this.process?.replace()
-  }
-
-  /** Ends the ledger's own process after the last worker. */
-  async stop(): Promise<void> {
-    await this.process?.stop()
-  }
-
-  async kill(): Promise<void> {
-    await this.process?.kill()
   }
 }

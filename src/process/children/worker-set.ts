@@ -110,7 +110,7 @@ export class WorkerSet {
     const workers = this.all().flatMap(({ index, pid }): readonly RunningProcess[] =>
       pid === undefined ? [] : [{ process: 'worker', worker: String(index), pid }],
     )
-    const owner = this.ledger.pid
+    const owner = this.ledger.process?.pid
     return owner === undefined ? workers : [...workers, { process: 'ledger', worker: '', pid: owner }]
   }
 
@@ -192,7 +192,7 @@ export class WorkerSet {
       if (!this.isEnding) logEvent(this.options.logger, 'workers.replace_failed', { worker: old.index, reason })
       return
     }
-    const problem = this.isEnding ? undefined : await this.ledger.replace()
+    const problem = this.isEnding ? undefined : await this.ledger.process?.replace()
     if (problem !== undefined) logEvent(this.options.logger, 'ledger.owner_kept', { reason: problem })
     const ms = Math.round(performance.now() - startMs)
     const version = this.serving[0]?.version
@@ -210,7 +210,7 @@ export class WorkerSet {
     await Promise.all(this.all().map((worker) => worker.drain()))
     clearTimeout(limit)
     this.reports.close()
-    await this.ledger.stop()
+    await this.ledger.process?.stop()
   }
 
   /** Ends a drain at once. */
@@ -222,7 +222,7 @@ export class WorkerSet {
     this.isEnding = true
     await Promise.all(this.all().map((worker) => worker.kill()))
     this.reports.close()
-    await this.ledger.kill()
+    await this.ledger.process?.kill()
   }
 
   private sendWatch(worker: WorkerProcess): void {

@@ -15,10 +15,9 @@ import { messageOf } from '../../core/error-message.ts'
 import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts'
 import type { RedisConfig } from '../../core/redis-config.ts'
 import type { Changer } from '../../keys/admin-audit.ts'
-import { type DetailedDigests, type Digests, detailsOf, digestsOf, hashesOf } from './digests.ts'
+import { type DetailedDigests, type Digests, detailsOf, digestsOf, hashesOf, mixedNodes } from './digests.ts'
 import { FleetSize } from './fleet-size.ts'
 import { FleetStore, LEASE_MS } from './fleet-store.ts'
-import { mixedNodes } from './mixed-nodes.ts'
 
 const BEAT_MS = 5000
 /** How often a node looks whether another one asks something of it. */

@@ -1,6 +1,7 @@
 /** Where weir listens, and a check that it can, before any worker tries. */
 
 import { isIPv6 } from 'node:net'
+import { codeOf } from '../../core/system-error.ts'
 
 /**
  * Where the workers listen. The supervisor decides, because all of them share one port. Port 0: the first worker
@@ -41,21 +42,18 @@ export function probe(address: ListenAddress): ListenAddress {
 /** Why weir cannot listen on an address, in one line. */
 export function explain(address: ListenAddress, error: unknown): string {
   const at = `cannot listen on ${authority(address)}`
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  switch (code) {
-    case 'EADDRINUSE':
-      return `${at}: another program listens there`
-    case 'EACCES':
-      return `${at}: no permission (ports below 1024 need CAP_NET_BIND_SERVICE)`
-    case 'EADDRNOTAVAIL':
-      return `${at}: this machine has no such address`
-    case 'ENOENT':
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-      return `${at}: the host name has no address`
-    default:
-      return `${at}: ${typeof code === 'string' ? code : 'no such host name, or no address to listen on'}`
-  }
+  const code = codeOf(error)
+  return `${at}: ${CAUSES[code] ?? (code || 'no such host name, or no address to listen on')}`
+}
+
+const NO_ADDRESS = 'the host name has no address'
+const CAUSES: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another program listens there',
+  EACCES: 'no permission (ports below 1024 need CAP_NET_BIND_SERVICE)',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  ENOENT: NO_ADDRESS,
+  ENOTFOUND: NO_ADDRESS,
+  EAI_AGAIN: NO_ADDRESS,
 }
 
 /** `host:port` as in a URL. */
