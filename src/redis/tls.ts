@@ -8,16 +8,9 @@ import tls, { type ConnectionOptions } from 'node:tls'
 import type { RedisTlsConfig } from '../core/redis-config.ts'
 
 /** The options of `node:tls`. */
-export function tlsOptions({
-  ca,
-  certificate,
-  key,
-}: RedisTlsConfig = {}): Pick<ConnectionOptions, 'ca' | 'cert' | 'key'> {
-  return {
-    ...(ca === undefined ? {} : { ca }),
-    ...(certificate === undefined ? {} : { cert: certificate }),
-    ...(key === undefined ? {} : { key }),
-  }
+export function tlsOptions(own: RedisTlsConfig = {}): Pick<ConnectionOptions, 'ca' | 'cert' | 'key'> {
+  const { ca, certificate: cert, key } = own
+  return { ca, cert, key }
 }
 
 const NO_TLS = 'Redis does not speak TLS at an address that begins with rediss://. Use its TLS port, or write redis://.'

@@ -286,7 +286,7 @@ test('nothing is restored twice if a log folds while it reads the days from Redi
     outbox.commit()
     ms += 501
   }
-  expect(outbox.foldedBefore).toBeGreaterThan(0)
+  expect(outbox.epochs.foldedBefore).toBeGreaterThan(0)
   const found = { figures, foldedBefore: 0, reservations: new Map(), isLegacy: false, sinceMs: 0 }
   expect(await outbox.enter(account.organization, 7, found, [])).toEqual([])
   expect(outbox.pendingCount()).toBe(0)
@@ -305,7 +305,7 @@ test('nothing is restored twice if Redis has folded days that a log still has', 
     return usageRowOf(settlement) ?? []
   })
   outbox.commit()
-  expect(outbox.foldedBefore).toBe(0)
+  expect(outbox.epochs.foldedBefore).toBe(0)
   const foldedBefore = Date.UTC(2024, 3, 1) / DAY_MS
   const figures = foldUsageRows(rows, foldedBefore)
   expect([...figures.values()].map(({ day }) => day)).toEqual([Date.UTC(2024, 2, 1) / DAY_MS])

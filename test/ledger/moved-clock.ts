@@ -61,7 +61,7 @@ export class Fleet {
     const closing = { close: () => ledger.close() }
     this.open.push(closing)
     return {
-      id: outbox.node,
+      id: outbox.epochs.node,
       ledger,
       cutOff: () => Object.defineProperties(link, { isReady: { value: false }, isConnected: { value: false } }),
       close: async () => {

@@ -150,7 +150,7 @@ export const luaMutants: readonly Mutant[] = [
   [SETTLE, 'min(scopes[s][WINDOW[b]], windows[PERIOD[b]])', 'windows[PERIOD[b]]'],
   [SETTLE, 'min(scopes[s][WINDOW[b]], windows[PERIOD[b]])', 'scopes[s][WINDOW[b]]'],
   [SETTLE, "if charge.model ~= '' then\n    local", 'if true then\n    local'],
-  [SETTLE, 'bury_all(settled, IS_SETTLED)', ''],
+  [SETTLE, 'save_reservations(settled, reservations, cmsgpack.pack(ended(IS_SETTLED)))', ''],
   [SETTLE, 'for i = 1, #requests do\n  outcomes', 'for i = 1, 1 do\n  outcomes'],
   [COUNTERS, 'a > 1 and accounts[1].scopes[1] or scopes[1]', 'scopes[1]'],
   [RESERVE, 'for i = 1, #requests do replies', 'for i = 1, 1 do replies'],

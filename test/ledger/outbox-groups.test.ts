@@ -250,7 +250,7 @@ test('two processes add, acknowledge, split and die in any order', async () => {
     // If another process splits a group, or its own process dies, what is acknowledged of it is sent once more.
     if (isAlone) expect(pending.toSorted()).toEqual(expected.toSorted())
     else expect(expected.filter((id) => !pending.includes(id))).toEqual([])
-    const counts = accounts.map(({ organization }) => processes[0]?.expected(organization).pending ?? 0)
+    const counts = accounts.map(({ organization }) => processes[0]?.epochs.expected(organization).pending ?? 0)
     expect(counts.reduce((sum, count) => sum + count)).toBe(pending.length)
   }
 })

@@ -70,7 +70,7 @@ test.each([busy, quiet])('of the organisation $organization', async ({ organizat
   expect(await costOf(large, organization)).toBeLessThan(5 * (await costOf(small, organization)) + 10_000)
   // All of it is restored or sent again, depending on the organisation.
   const rows = await large.enter(organization, 99, NOTHING, [])
-  const pending = large.expected(organization)
+  const pending = large.epochs.expected(organization)
   const given = rows.reduce((sum, row) => sum + ('counter' in row ? 0 : row.requests), 0)
   expect(given + pending.pending).toBe(organization === 'busy' ? 30_000 : 10)
   small.close()

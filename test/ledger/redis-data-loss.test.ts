@@ -400,16 +400,16 @@ test('a node that dies while it restores continues at the same place', async () 
   // The first forty rows: the node dies after ten of them, without the reply to the last.
   const outbox = new Outbox(at)
   const store = new RedisStore(client, client)
-  const { epoch } = await store.enter(account.organization, { node: outbox.node, epoch: 7, legacyEpoch: 0 }, 0)
+  const { epoch } = await store.enter(account.organization, { node: outbox.epochs.node, epoch: 7, legacyEpoch: 0 }, 0)
   // No settlement of this node counts before it has begun to restore.
   const admission = { id: 'early', account, admittedMs: Date.now() }
   const early = Promise.resolve(
-    store.settle(admission, chargeOf(1), { isDirect: true, from: { node: outbox.node, epoch } }),
+    store.settle(admission, chargeOf(1), { isDirect: true, from: { node: outbox.epochs.node, epoch } }),
   )
   await expect(early).rejects.toThrow(DataLossError)
   await early.catch(() => undefined)
   for (const [i, row] of (await outbox.enter(account.organization, epoch, NOTHING, [])).slice(0, 10).entries()) {
-    const give = (number: number) => store.restore(epoch, outbox.node, { ...row, number, last: 40 })
+    const give = (number: number) => store.restore(epoch, outbox.epochs.node, { ...row, number, last: 40 })
     await give(i + 1)
     // A row that arrives twice or out of order changes nothing.
     await give(i + 1)
@@ -434,7 +434,7 @@ test('restored data that is lost again is restored again, once', async () => {
   const client = server.client()
   const outbox = new Outbox(at)
   const store = new RedisStore(client, client)
-  await store.enter(account.organization, { node: outbox.node, epoch: 7, legacyEpoch: 0 }, 0)
+  await store.enter(account.organization, { node: outbox.epochs.node, epoch: 7, legacyEpoch: 0 }, 0)
   const key = redisKey(account.organization, 'scopes')
   const nodes = redisKey(account.organization, 'nodes')
   const [scopes, sums] = [await client.dumpBuffer(key), await client.dumpBuffer(nodes)]

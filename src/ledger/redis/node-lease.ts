@@ -7,6 +7,7 @@
 import type { Cluster, Redis } from 'ioredis'
 import { RedisUnfitError } from '../../redis/redis-errors.ts'
 import { dayOf } from '../window.ts'
+import type { EpochLog } from './protocol/node-log.ts'
 import { SEEN_KEY } from './store/redis-keys.ts'
 
 /** How long after a gateway's end an outbox elsewhere may not use its id; a gateway that starts there waits for it. */
@@ -18,7 +19,7 @@ const CLOSED_MS = 1000
 
 /** An outbox: its id, which a copy has too, and its place, which no copy shares. */
 export interface NodeHome {
-  readonly node: string
+  readonly epochs: Pick<EpochLog, 'node'>
   readonly home: string
 }
 
@@ -48,7 +49,7 @@ export class NodeLease {
    * is.
    */
   async claim(): Promise<void> {
-    const { node, home } = this.own
+    const { epochs, home } = this.own
     const isNew = (await this.client.set(this.key, home, 'PX', LEASE_MS, 'NX')) === 'OK'
     const holder = isNew ? home : await this.client.get(this.key)
     if (holder === home) {
@@ -59,7 +60,7 @@ export class NodeLease {
       await this.noteDay(isNew)
     } else if (holder !== null) {
       this.problem = new RedisUnfitError(
-        `Another gateway uses a copy of this data_dir (node ${node}), so the two would be charged as one. ` +
+        `Another gateway uses a copy of this data_dir (node ${epochs.node}), so the two would be charged as one. ` +
           'Stop one of them, and remove outbox.sqlite, outbox.sqlite-wal and outbox.sqlite-shm from its data_dir.',
       )
     }
@@ -84,11 +85,11 @@ export class NodeLease {
   private async noteDay(isNew: boolean): Promise<void> {
     const day = dayOf(Date.now())
     if (!isNew && day === this.seenDay) return
-    await this.client.hset(SEEN_KEY, this.own.node, day)
+    await this.client.hset(SEEN_KEY, this.own.epochs.node, day)
     this.seenDay = day
   }
 
   private get key(): string {
-    return `weir:node:${this.own.node}`
+    return `weir:node:${this.own.epochs.node}`
   }
 }

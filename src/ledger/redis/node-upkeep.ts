@@ -105,7 +105,7 @@ export class NodeUpkeep {
     for (const organization of organizations) {
       if (!this.link.isReady) return
       try {
-        await this.restoration.assure(organization)
+        if (this.restoration.isDoubted(organization)) await this.restoration.compare(organization)
       } catch (error) {
         if (!isPermanent(error)) return
       }

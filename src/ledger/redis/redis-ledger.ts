@@ -197,7 +197,9 @@ export class RedisLedger implements Ledger {
       const reserve = (first?: Promise<ReserveReply>) =>
         this.restoring(account.organization, () => attempts.reserve(), first)
       reply = await reserve(begun)
-      if (reply.outcome === 'refused') reply = await this.reserveQuietly(account.organization, reply, reserve)
+      // While spend is given back, a part of it may count twice: then no limit may be at fault.
+      if (reply.outcome === 'refused' && this.link.epochs.isOwed(account.organization))
+        reply = await this.restoration.quietly(account.organization, reserve)
       if (reply.outcome === 'refused') reply = await this.reserveRetry.retry(account, reply, () => reserve())
       breaker.succeeded()
     } catch (error) {
@@ -248,11 +250,11 @@ export class RedisLedger implements Ledger {
     }
     const { account, id, admittedMs, held } = reservation
     const settlement: Settlement = { id, account, admittedMs, charge, heldMicroUsd: held.costMicroUsd }
-    const isSent = this.link.isReady
+    const { link, delivery, settlementsInFlight } = this
+    const isSent = link.isReady
     // Read before the settlement is in the file: if this node enters another epoch afterwards, the settlement may be in
     // the rows that it gives back to that epoch, and must not be sent under the new one.
-    const epoch = this.restoration.epochOf(account.organization)
-    const { link, delivery, settlementsInFlight } = this
+    const epoch = link.epochs.of(account.organization)
     const settling = new SettleCall(settlement, epoch, isSent, link, delivery, settlementsInFlight)
     this.outbox.add(settlement, isSent, settling)
     return settling
@@ -277,7 +279,7 @@ export class RedisLedger implements Ledger {
   reportPassed(accountOf: AccountFinder, report: (passed: PassedBudget) => void): Promise<void> {
     const isComplete = (organization: string) =>
       this.link.isReady &&
-      !this.restoration.isOwed(organization) &&
+      !this.link.epochs.isOwed(organization) &&
       !this.resending.has(organization) &&
       this.outbox.resent(organization).length === 0
     return this.passed.report({ store: this.link.store, accountOf, isComplete, nowMs: this.time.now() }, report)
@@ -308,16 +310,6 @@ export class RedisLedger implements Ledger {
     if (this.unreachable === 'allow') return new RedisReservation(account, hold, this.time.now(), undefined)
     if (!(error instanceof ReserveQueueFullError)) throw unreachedError(error)
     throw unavailable('The ledger has more requests than it can answer.', error)
-  }
-
-  /** While spend is given back, a part of it may count twice: then no limit may be at fault. */
-  private reserveQuietly(
-    organization: string,
-    first: ReserveReply,
-    reserve: () => Promise<ReserveReply>,
-  ): Promise<ReserveReply> {
-    const { restoration } = this
-    return restoration.isOwed(organization) ? restoration.quietly(organization, reserve) : Promise.resolve(first)
   }
 
   /** Calls Redis. If Redis has lost data, gives it back and retries. `begun`: the first call, if it is sent already. */

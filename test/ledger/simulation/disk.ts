@@ -13,6 +13,7 @@ import {
 } from '../../../src/ledger/redis/protocol/counter-spend.ts'
 import type {
   CommitListener,
+  EpochLog,
   Expected,
   FoundOfNode,
   KnownEpoch,
@@ -57,7 +58,9 @@ export class Disk {
   constructor(readonly node: string) {}
 }
 
-export class SimulatedLog implements NodeLog {
+export class SimulatedLog implements NodeLog, EpochLog {
+  readonly epochs: EpochLog = this
+  readonly node: string
   private readonly waiting = new Map<string, Waiting>()
   private readonly marks: (() => void)[] = []
   private scheduled = false
@@ -66,7 +69,9 @@ export class SimulatedLog implements NodeLog {
     private readonly world: World,
     private readonly disk: Disk,
     private readonly isAlive: () => boolean,
-  ) {}
+  ) {
+    this.node = disk.node
+  }
 
   get uncommitted(): number {
     return this.waiting.size
@@ -82,10 +87,6 @@ export class SimulatedLog implements NodeLog {
 
   get complaint(): string | undefined {
     return this.disk.isFull ? 'full' : undefined
-  }
-
-  get node(): string {
-    return this.disk.node
   }
 
   pendingCount(): number {
@@ -140,14 +141,14 @@ export class SimulatedLog implements NodeLog {
     return stored?.state === 'pending' ? this.pendingOf(stored) : undefined
   }
 
-  knownEpochs(): readonly KnownEpoch[] {
+  all(): readonly KnownEpoch[] {
     const organizations = new Set(
       [...this.disk.stored.values()].map(({ settlement }) => settlement.account.organization),
     )
-    return [...organizations].map((organization) => this.epochOf(organization))
+    return [...organizations].map((organization) => this.of(organization))
   }
 
-  epochOf(organization: string): KnownEpoch {
+  of(organization: string): KnownEpoch {
     return { organization, epoch: this.disk.epoch, complete: this.disk.isComplete, legacyEpoch: 0 }
   }
 
@@ -156,7 +157,7 @@ export class SimulatedLog implements NodeLog {
   }
 
   allExpected(): ReadonlyMap<string, Expected> {
-    return new Map(this.knownEpochs().map(({ organization }) => [organization, this.expected()]))
+    return new Map(this.all().map(({ organization }) => [organization, this.expected()]))
   }
 
   readonly foldedBefore = 0

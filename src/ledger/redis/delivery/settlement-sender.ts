@@ -19,13 +19,11 @@ const REPLAYED_PER_BEAT = 256
 /** A settlement is tried 3 times if Redis loses data: it may lose data again meanwhile. */
 const TRIES = 3
 
-interface Delivered {
+/** A settlement that is sent for the first time. */
+export interface FirstSending extends Pending, LaterListener<SettleReply> {
   /** Redis took it, or the outbox sends it later. */
   delivered(outcome: 'settled' | 'already_settled'): void
 }
-
-/** A settlement that is sent for the first time. */
-export interface FirstSending extends Pending, Delivered, LaterListener<SettleReply> {}
 
 export class SettlementSender {
   /** The last options, because most settlements in a row have the same. */
@@ -79,7 +77,7 @@ export class SettlementSender {
         }
         // It may be among the rows that were given back meanwhile: then it must not be sent.
         const standing = this.outbox.standing(first.settlement)
-        pending = standing && { ...standing, epoch: standing.epoch || this.restoration.epochOf(organization) }
+        pending = standing && { ...standing, epoch: standing.epoch || this.link.epochs.of(organization) }
       }
     } catch (error) {
       if (isPermanent(error)) this.outbox.postponed(id)
@@ -117,7 +115,7 @@ export class SettlementSender {
   private optionsOf({ epoch }: Pending, isDirect: boolean): SettleOptions {
     const known = this.options
     if (known !== undefined && known.isDirect === isDirect && known.from?.epoch === epoch) return known
-    this.options = { isDirect, from: { node: this.outbox.node, epoch } }
+    this.options = { isDirect, from: { node: this.outbox.epochs.node, epoch } }
     return this.options
   }
 

@@ -171,7 +171,7 @@ for i = 1, #requests do
 end
 if #settled > 0 then
   for key, scopes in pairs(changed) do save_scopes(key, scopes) end
-  bury_all(settled, IS_SETTLED)
+  save_reservations(settled, reservations, cmsgpack.pack(ended(IS_SETTLED)))
   for field, totals in pairs(usage) do save_figures(USAGE, field, totals) end
   for field, totals in pairs(usage_of_node) do save_figures(NODES, field, totals) end
   if record then save_node(node, record) end

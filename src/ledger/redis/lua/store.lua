@@ -182,12 +182,12 @@ local function save_reservation(id, reservation)
   redis.call('ZADD', DEADLINES, reservation[DUE], id)
 end
 
--- Saves many with two commands; `reservations` are by id.
-local function save_reservations(ids, reservations)
+-- Saves many with two commands; `reservations` are by id. `packed`: the record of each, if all are the same.
+local function save_reservations(ids, reservations, packed)
   local records, deadlines = {}, {}
   for i = 1, #ids do
     local reservation = reservations[ids[i]]
-    records[2 * i - 1], records[2 * i] = ids[i], cmsgpack.pack(reservation)
+    records[2 * i - 1], records[2 * i] = ids[i], packed or cmsgpack.pack(reservation)
     deadlines[2 * i - 1], deadlines[2 * i] = reservation[DUE], ids[i]
   end
   redis.call('HSET', RESERVATIONS, unpack(records))
@@ -204,18 +204,6 @@ end
 
 local function bury(id, state, turn)
   save_reservation(id, ended(state, turn))
-end
-
--- Buries many with two commands.
-local function bury_all(ids, state)
-  local reservation = ended(state)
-  local packed, records, deadlines = cmsgpack.pack(reservation), {}, {}
-  for i = 1, #ids do
-    records[2 * i - 1], records[2 * i] = ids[i], packed
-    deadlines[2 * i - 1], deadlines[2 * i] = reservation[DUE], ids[i]
-  end
-  redis.call('HSET', RESERVATIONS, unpack(records))
-  redis.call('ZADD', DEADLINES, unpack(deadlines))
 end
 
 -- Drains a rate's bucket for the time since the last call. Without a limit the bucket and its clock do not change: a

@@ -9,8 +9,6 @@ import type { RedisClient } from '../../../redis/connect.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
 import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-keys.ts'
 
-type Client = RedisClient
-
 /** For all organisations together; docs/operating.md names it. An entry takes 85 to 250 bytes. */
 const AUDIT_BYTES_MAX = 1024 * 1024 * 1024
 /** No entry with all of its tags, and no stream besides its entries, takes more: most are far from the limit. */
@@ -29,7 +27,7 @@ export class AuditRetention {
   private trimmedMs = Number.NEGATIVE_INFINITY
 
   constructor(
-    private readonly client: Client,
+    private readonly client: RedisClient,
     private readonly keepMs: number,
     private readonly bytesMax = AUDIT_BYTES_MAX,
   ) {}

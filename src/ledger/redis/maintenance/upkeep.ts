@@ -17,8 +17,6 @@ import { RedisStore } from '../store/redis-store.ts'
 import { AuditRetention, readEach } from './audit-retention.ts'
 import { foldUsage } from './usage-folding.ts'
 
-type Client = RedisClient
-
 /** With more fields an organisation has more keys than anybody has on purpose: the operator gets a warning. */
 export const FIELDS_ALARM = 50_000
 /** With fewer fields an organisation is not searched for old keys. */
@@ -76,7 +74,7 @@ export class Upkeep {
   private closed = false
 
   constructor(
-    private readonly client: Client,
+    private readonly client: RedisClient,
     private readonly options: UpkeepOptions,
   ) {
     this.store = new RedisStore(client, client)

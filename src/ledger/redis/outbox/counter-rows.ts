@@ -104,11 +104,7 @@ export class CounterRows {
     const rows = this.statements.ending.all(this.endingTo, nowMs + SOON_MS, ENDING_MAX)
     this.endingTo = rows.length < ENDING_MAX ? 0 : (rows.at(-1)?.place ?? 0)
     const names = new Map<string, string[]>()
-    for (const { organization, counter } of rows) {
-      const own = names.get(organization)
-      if (own === undefined) names.set(organization, [counter])
-      else own.push(counter)
-    }
+    for (const { organization, counter } of rows) names.getOrInsert(organization, []).push(counter)
     return names
   }
 

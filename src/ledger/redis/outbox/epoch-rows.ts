@@ -9,9 +9,8 @@ import { addUsageSql, USAGE_SQL } from '../../request-table.ts'
 import { addUsage, FIGURE_NAMES, figureValues, minusUsage, noUsage, type UsageFigures } from '../../usage-figures.ts'
 import { foldUsageRows, type UsageRow, usageRowOf } from '../../usage-log.ts'
 import { bucketOf } from '../../window.ts'
-import type { GivenRow } from '../protocol/counter-spend.ts'
-import { type CounterSpend, lackingSpend, NO_COUNTERS_FOUND } from '../protocol/counter-spend.ts'
-import type { Expected, FoundOfNode, KnownEpoch, LackingListener } from '../protocol/node-log.ts'
+import { type CounterSpend, type GivenRow, lackingSpend, NO_COUNTERS_FOUND } from '../protocol/counter-spend.ts'
+import type { EpochLog, Expected, FoundOfNode, KnownEpoch, LackingListener } from '../protocol/node-log.ts'
 import { type Settlement, settlementOf, settlementOfRow, settlementText } from '../protocol/settlement.ts'
 import type { CounterRows } from './counter-rows.ts'
 import type { LogTail } from './log-tail.ts'
@@ -39,8 +38,8 @@ const ABSORBED_AT_ONCE = 1000
 /** The organisations of settlements that have no entries of their own yet, once for each. */
 const GROUPED_SQL = 'SELECT organization FROM outbox_group JOIN request ON request.batch = outbox_group.batch'
 
-export class EpochRows {
-  /** The id of this log, under which Redis keeps the figures of this node. */
+export class EpochRows implements EpochLog {
+  /** Redis keeps the figures of this node under it. */
   readonly node: string
   private readonly countServed
   private readonly resends = new Resends()
@@ -63,14 +62,11 @@ export class EpochRows {
     const query = this.database.query<StoredEpoch & { organization: string }, []>(
       `SELECT organization, ${EPOCH} FROM life`,
     )
-    return query.all().map(({ organization, epoch, complete, legacyEpoch }) => {
-      return { organization, epoch, complete: complete === 1, legacyEpoch }
-    })
+    return query.all().map(({ organization, ...stored }) => knownEpoch(organization, stored))
   }
 
   of(organization: string): KnownEpoch {
-    const { epoch = 0, complete = 0, legacyEpoch = 0 } = this.stored(organization) ?? {}
-    return { organization, epoch, complete: complete === 1, legacyEpoch }
+    return knownEpoch(organization, this.stored(organization))
   }
 
   /**
@@ -96,7 +92,7 @@ export class EpochRows {
     }
   }
 
-  /** The same for every organisation, with one query. */
+  /** With one query. */
   allExpected(): ReadonlyMap<string, Expected> {
     const pending = this.database.query<{ organization: string; n: number }, []>(
       `SELECT organization, count(*) AS n FROM (
@@ -115,7 +111,6 @@ export class EpochRows {
     )
   }
 
-  /** Days of `usage` from this one on are kept by day. */
   get foldedBefore(): number {
     return this.database.query<{ before: number }, []>('SELECT before FROM folded').get()?.before ?? 0
   }
@@ -132,7 +127,6 @@ export class EpochRows {
     return this.database.query<{ day: number | null }, []>('SELECT max(day) AS day FROM usage').get()?.day ?? 0
   }
 
-  /** The usage of an organisation that this node served. */
   places(organization: string): readonly UsageRow[] {
     return this.rows('usage', organization)
   }
@@ -358,6 +352,11 @@ function lackingIn({ rows, resend }: Plan, logged: readonly Kept[], { reservatio
   const resent = new Set(resend)
   const one = logged.filter(({ id }) => resent.has(id) && reservations.get(id)?.isOpen !== true)
   return [...rows, ...one.flatMap(({ usage }) => usage ?? [])]
+}
+
+function knownEpoch(organization: string, stored: StoredEpoch | undefined): KnownEpoch {
+  const { epoch = 0, complete = 0, legacyEpoch = 0 } = stored ?? {}
+  return { organization, epoch, complete: complete === 1, legacyEpoch }
 }
 
 type UsageByPlace = ReadonlyMap<string, UsageRow>

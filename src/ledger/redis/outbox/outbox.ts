@@ -12,19 +12,11 @@ import { GroupCommit } from '../../../sqlite/group-commit.ts'
 import { settledValues } from '../../audit-columns.ts'
 import { LogWriter, ROWS_KEPT_MS, UsageSums } from '../../request-writer.ts'
 import { usageOf } from '../../usage-figures.ts'
-import { placeOf, type UsagePlace } from '../../usage-log.ts'
+import { placeOf } from '../../usage-log.ts'
 import { dayOf } from '../../window.ts'
 import type { GivenRow, KeptCounters } from '../protocol/counter-spend.ts'
 import { UNKNOWN_EPOCH } from '../protocol/epochs.ts'
-import type {
-  CommitListener,
-  Expected,
-  FoundOfNode,
-  KnownEpoch,
-  LackingListener,
-  NodeLog,
-  Pending,
-} from '../protocol/node-log.ts'
+import type { CommitListener, FoundOfNode, LackingListener, NodeLog, Pending } from '../protocol/node-log.ts'
 import type { Settlement } from '../protocol/settlement.ts'
 import { CounterRows, CounterSums } from './counter-rows.ts'
 import { EpochEntrance } from './epoch-entrance.ts'
@@ -69,9 +61,9 @@ interface Waiting {
 export class Outbox implements NodeLog {
   /** The place of the file, which no copy shares. */
   readonly home: string
+  readonly epochs: EpochRows
   private readonly database: Database
   private readonly writer: LogWriter
-  private readonly epochs: EpochRows
   private readonly tail: LogTail
   private readonly counterRows: CounterRows
   private readonly groups: OutboxGroups
@@ -164,7 +156,7 @@ export class Outbox implements NodeLog {
     const group = this.groups.of(id)
     if (group !== undefined) {
       const { organization } = settlement.account
-      if (this.groups.isStored(group)) return { settlement, epoch: this.epochOf(organization).epoch, wasSent: true }
+      if (this.groups.isStored(group)) return { settlement, epoch: this.epochs.of(organization).epoch, wasSent: true }
       this.transaction(() => this.groups.adopt(group))
     }
     return this.entries.standing(id)
@@ -176,34 +168,6 @@ export class Outbox implements NodeLog {
     if (!this.entries.isAnyTakenBefore(this.now() - TAKEN_KEPT_MS)) return
     this.forgets = true
     this.group.soon()
-  }
-
-  get node(): string {
-    return this.epochs.node
-  }
-
-  knownEpochs(): readonly KnownEpoch[] {
-    return this.epochs.all()
-  }
-
-  epochOf(organization: string): KnownEpoch {
-    return this.epochs.of(organization)
-  }
-
-  expected(organization: string): Expected {
-    return this.epochs.expected(organization)
-  }
-
-  allExpected(): ReadonlyMap<string, Expected> {
-    return this.epochs.allExpected()
-  }
-
-  get foldedBefore(): number {
-    return this.epochs.foldedBefore
-  }
-
-  places(organization: string): readonly UsagePlace[] {
-    return this.epochs.places(organization)
   }
 
   counters(organization: string): readonly string[] {
@@ -224,7 +188,7 @@ export class Outbox implements NodeLog {
 
   async prepare(organization: string, epoch: number, found: FoundOfNode): Promise<void> {
     // What an earlier version had sent is decided entry by entry when the first epoch is entered.
-    const { epoch: known, legacyEpoch } = this.epochOf(organization)
+    const { epoch: known, legacyEpoch } = this.epochs.of(organization)
     if (found.isLegacy && known === 0) return
     if (known !== 0 || legacyEpoch !== 0) await this.tail.read()
     if (this.groups.isAnyOf(organization)) this.transaction(() => this.groups.splitOf(organization))

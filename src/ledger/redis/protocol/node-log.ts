@@ -57,10 +57,24 @@ export interface CommitListener {
   committed(): void
 }
 
+/** What a log knows of the organisations that its node has served. */
+export interface EpochLog {
+  /** The log's own id. */
+  readonly node: string
+  all(): readonly KnownEpoch[]
+  of(organization: string): KnownEpoch
+  expected(organization: string): Expected
+  /** The same for every organisation. */
+  allExpected(): ReadonlyMap<string, Expected>
+  /** Usage of days before it may have been added to the first day of their month. It only grows. */
+  readonly foldedBefore: number
+  /** Every day, key and series of an organisation for which this node served a request. */
+  places(organization: string): readonly UsagePlace[]
+}
+
 /** The log of one node. */
 export interface NodeLog {
-  /** This log's own id. */
-  readonly node: string
+  readonly epochs: EpochLog
   /** How many settlements are not committed yet. */
   readonly uncommitted: number
   readonly complaint: string | undefined
@@ -87,15 +101,6 @@ export interface NodeLog {
   forget(): void
   /** Commits now. False if the commit failed. */
   commit(): boolean
-  knownEpochs(): readonly KnownEpoch[]
-  epochOf(organization: string): KnownEpoch
-  expected(organization: string): Expected
-  /** The same for every organisation that this node has served. */
-  allExpected(): ReadonlyMap<string, Expected>
-  /** Usage of days before it may have been added to the first day of their month. It only grows. */
-  readonly foldedBefore: number
-  /** Every day, key and series of an organisation for which this node served a request. */
-  places(organization: string): readonly UsagePlace[]
   /** The names of the counters in which this node's requests of an organisation have spent something. */
   counters(organization: string): readonly string[]
   /**

@@ -24,8 +24,6 @@ import { checkDataVersion } from '../store/data-version.ts'
 import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-keys.ts'
 import { RedisStore } from '../store/redis-store.ts'
 
-type Client = RedisClient
-
 /** Requests of the audit that one call reads. */
 const READ_A_CALL = 500
 /** A script that reads as many keys takes less than a millisecond. */
@@ -37,7 +35,10 @@ const ASKED_AT_ONCE = 100
 const READ_MS = 2000
 
 /** Connects. Throws `RedisUnfitError` if Redis does not answer, or a newer version of weir wrote its data. */
-export async function openReader<Reader>(kind: new (client: Client) => Reader, place: RedisConfig): Promise<Reader> {
+export async function openReader<Reader>(
+  kind: new (client: RedisClient) => Reader,
+  place: RedisConfig,
+): Promise<Reader> {
   const client = await connectOnce({ ...place, timeoutMs: Math.max(place.timeoutMs ?? 0, READ_MS) })
   try {
     await checkDataVersion(client)
@@ -49,7 +50,7 @@ export async function openReader<Reader>(kind: new (client: Client) => Reader, p
 }
 
 class OpenedReader {
-  constructor(protected readonly client: Client) {}
+  constructor(protected readonly client: RedisClient) {}
 
   async close(): Promise<void> {
     this.client.disconnect()
@@ -63,7 +64,7 @@ const COUNTER_FIELDS = { all: 'c', refused: 'm' } as const
 const TRIES = 10
 
 /** The organisation of the query, or every organisation that ever reserved. */
-async function asked(client: Client, organization: string | undefined): Promise<readonly string[]> {
+async function asked(client: RedisClient, organization: string | undefined): Promise<readonly string[]> {
   return organization === undefined ? (await client.smembers(ORGANIZATIONS_KEY)).sort() : [organization]
 }
 

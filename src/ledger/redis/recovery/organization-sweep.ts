@@ -33,7 +33,7 @@ export class OrganizationSweep {
 
   constructor(
     private readonly link: Pick<Link, 'store' | 'isReady' | 'survey' | 'overdue' | 'epochs'>,
-    private readonly log: Pick<NodeLog, 'node' | 'allExpected' | 'endingCounters' | 'keepCounters'>,
+    private readonly log: Pick<NodeLog, 'epochs' | 'endingCounters' | 'keepCounters'>,
     private readonly restoration: Restoration,
   ) {}
 
@@ -55,14 +55,14 @@ export class OrganizationSweep {
     for (const organization of await this.link.overdue())
       if (!(await this.goesOn(() => this.link.store.reap(organization)))) return
     // Read before Redis: a settlement in between makes Redis have more, not less.
-    const expected = this.log.allExpected()
+    const expected = this.log.epochs.allExpected()
     this.sweeps++
     const due = [...expected].flatMap(([organization, one]) =>
       this.isDue(organization, one) || isFull ? [organization] : [],
     )
     for (const some of batchesOf(due, A_TURN)) {
       if (!this.link.isReady) return
-      for (const one of await this.link.survey(some, this.log.node))
+      for (const one of await this.link.survey(some, this.log.epochs.node))
         if (!(await this.compare(one, expected.get(one.organization)))) return
     }
     for (let turn = 0; turn < ENDING_TURNS; turn++) {

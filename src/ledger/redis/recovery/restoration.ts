@@ -28,20 +28,7 @@ const TRIES = 3
  */
 const TAIL_MS = 60_000
 
-type Log = Pick<
-  NodeLog,
-  | 'node'
-  | 'knownEpochs'
-  | 'epochOf'
-  | 'expected'
-  | 'places'
-  | 'counters'
-  | 'foldedBefore'
-  | 'find'
-  | 'prepare'
-  | 'enter'
-  | 'entered'
->
+type Log = Pick<NodeLog, 'epochs' | 'counters' | 'find' | 'prepare' | 'enter' | 'entered'>
 
 /** What Redis replied, and what was known before. */
 interface Asked {
@@ -83,7 +70,7 @@ export class Restoration {
     now: number,
   ) {
     this.sinceMs = now - TAIL_MS
-    for (const { organization, epoch, complete } of log.knownEpochs()) {
+    for (const { organization, epoch, complete } of log.epochs.all()) {
       if (complete) epochs.enter(organization, epoch)
       this.doubted.set(organization, 'likely')
     }
@@ -91,12 +78,7 @@ export class Restoration {
 
   /** Every organisation that this node has served. */
   organizations(): readonly string[] {
-    return this.log.knownEpochs().map(({ organization }) => organization)
-  }
-
-  /** The epoch that this process has entered; 0: none. */
-  epochOf(organization: string): number {
-    return this.epochs.of(organization)
+    return this.log.epochs.all().map(({ organization }) => organization)
   }
 
   /** Redis did not answer since a time: all organisations are in doubt. */
@@ -115,11 +97,6 @@ export class Restoration {
     return this.doubted.has(organization)
   }
 
-  /** True while an organisation is served although not everything is given back. */
-  isOwed(organization: string): boolean {
-    return this.epochs.isOwed(organization)
-  }
-
   /**
    * Restores an organisation, and resolves as soon as reservations and settlements are possible: what is still lacking
    * then counts as spent. Throws if Redis does not answer.
@@ -132,10 +109,9 @@ export class Restoration {
 
   /**
    * Makes a call while no row of an organisation is on its way to Redis. One that has arrived there and is still owed
-   * here counts twice: a reservation may be refused although it fits.
+   * here counts twice: a reservation may be refused although it fits. Only while something is owed.
    */
   quietly<T>(organization: string, call: () => Promise<T>): Promise<T> {
-    if (!this.isOwed(organization)) return call()
     return new Promise((resolve, reject) => {
       this.quiet.getOrInsert(organization, []).push(() => call().then(resolve, reject))
     })
@@ -147,11 +123,6 @@ export class Restoration {
     if (calls !== undefined) await Promise.all(calls.map((call) => call()))
   }
 
-  /** Compares an organisation if it is in doubt. Throws if Redis does not answer. */
-  async assure(organization: string): Promise<void> {
-    if (this.doubted.has(organization)) await this.compare(organization)
-  }
-
   /**
    * Makes sure that Redis has what this node has. If the organisation is not in doubt, a loss that is no larger than
    * what is in flight at that moment may stay undetected. Throws if Redis does not answer.
@@ -161,10 +132,10 @@ export class Restoration {
       const { log } = this
       const certainty = this.doubted.get(organization)
       const mine = this.epochs.of(organization)
-      const before = log.expected(organization)
+      const before = log.epochs.expected(organization)
       const asked = await this.ask(organization)
       const { entered } = asked
-      const after = log.expected(organization)
+      const after = log.epochs.expected(organization)
       const isQuiet = before.pending === 0 && after.pending === 0 && before.requests === after.requests
       const isMissing = before.requests - before.pending > entered.requests || (certainty === 'certain' && !isQuiet)
       // If Redis is in another epoch, everything was compared when that epoch began, after any loss.
@@ -199,9 +170,12 @@ export class Restoration {
 
   /** What Redis has of this node. If Redis is still in the epoch `ended`, it begins another. */
   private async ask(organization: string, ended = 0): Promise<Asked> {
-    const known = this.log.epochOf(organization)
+    const known = this.log.epochs.of(organization)
     const { epoch, legacyEpoch } = known
-    return { known, entered: await this.store.enter(organization, { node: this.log.node, epoch, legacyEpoch }, ended) }
+    return {
+      known,
+      entered: await this.store.enter(organization, { node: this.log.epochs.node, epoch, legacyEpoch }, ended),
+    }
   }
 
   /** One at a time for each organisation: further calls wait for the one that runs. */
@@ -226,7 +200,7 @@ export class Restoration {
     for (let tries = 0; tries < TRIES; tries++) {
       const { known, entered } = asked
       const { epoch, given } = entered
-      const isKnown = log.epochOf(organization).epoch === epoch
+      const isKnown = log.epochs.of(organization).epoch === epoch
       // Redis, or the log, was restored to an earlier state within this epoch.
       const isAstray = (known.epoch === epoch && known.complete && given !== 'all') || (!isKnown && given !== 0)
       if (!isAstray && (await this.give(organization, entered, isKnown))) {
@@ -299,9 +273,9 @@ export class Restoration {
     if (wasEmpty) return NOTHING
     // Places are read first: if another process folds in between, they are by day and compared by month, which works;
     // the reverse would not.
-    const places = log.places(organization)
+    const places = log.epochs.places(organization)
     const [figures, reservations] = await Promise.all([
-      store.figuresOfNode(log.node, places, log.foldedBefore),
+      store.figuresOfNode(log.epochs.node, places, log.epochs.foldedBefore),
       store.reservations(organization),
     ])
     return { ...figures, reservations, counters: await this.foundCounters(organization, reservations) }
@@ -311,7 +285,7 @@ export class Restoration {
     const names = this.log.counters(organization)
     if (names.length === 0) return NO_COUNTERS_FOUND
     const open = [...reservations].flatMap(([id, { isOpen }]) => (isOpen ? [id] : []))
-    return await this.store.countersOfNode(organization, this.log.node, names, open)
+    return await this.store.countersOfNode(organization, this.log.epochs.node, names, open)
   }
 
   private async giveRows(
@@ -322,7 +296,8 @@ export class Restoration {
     progress?: (from: number, until: number) => Promise<void>,
   ): Promise<boolean> {
     const last = rows.length
-    const give = (row: GivenRow, number: number) => this.store.restore(epoch, this.log.node, { ...row, number, last })
+    const give = (row: GivenRow, number: number) =>
+      this.store.restore(epoch, this.log.epochs.node, { ...row, number, last })
     if (last === 0) return (await give({ organization, key: '', day: 0, series: '', ...noUsage }, 0)) === 'all'
     for (let given = done; given < last; ) {
       const next = rows.slice(given, given + ABREAST)

@@ -85,36 +85,22 @@ export function layoutLua(): string {
   const bySlot = (fields: readonly string[], names: readonly string[]) => names.map((name) => slotOf(fields, name))
   const rates = rateLimits.map(({ name }) => name)
   const budgets = budgetLimits.map(({ name }) => name)
+  const ownBudgets = ownerBudgetLimits.map(({ name }) => name)
   const scope = (end: string, names: readonly string[]) => bySlot(scopeFields, withEnd(names, end))
+  const fieldsOf = (owner: string, names: readonly string[], end: string) =>
+    withEnd(names, end).map((name) => `${owner}_${name}`)
   const perScope = (names: readonly string[], end: string) =>
-    list(
-      scopeNames.map((owner) =>
-        list(
-          bySlot(
-            reservationFields,
-            withEnd(names, end).map((name) => `${owner}_${name}`),
-          ),
-        ),
-      ),
-    )
+    list(scopeNames.map((owner) => list(bySlot(reservationFields, fieldsOf(owner, names, end)))))
+  const periods = PERIODS.map((_, index) => index + 1)
+  const ofHold = [...RESERVATION_NAMES, ...furtherUnits.map(reservedField)]
   return [
     locals(['AT', 'LIVE'], bySlot(scopeFields, ['at', 'live'])),
     locals(upper(RESERVATION_NAMES), bySlot(reservationFields, RESERVATION_NAMES)),
     locals(['HAS_COUNTERS', 'TURN'], bySlot(reservationFields, ['counters', 'turn'])),
     locals(upper(limitUnits), limitUnits.map(unitNumber)),
-    locals(
-      upper(PERIODS),
-      PERIODS.map((_, index) => index + 1),
-    ),
+    locals(upper(PERIODS), periods),
     // What the end of a hold needs of its reservation: it has neither a key nor a series.
-    locals(
-      ['HOLD_FIELDS'],
-      [
-        Math.max(
-          ...[...RESERVATION_NAMES, ...furtherUnits.map(reservedField)].map((name) => slotOf(reservationFields, name)),
-        ),
-      ],
-    ),
+    locals(['HOLD_FIELDS'], [Math.max(...bySlot(reservationFields, ofHold))]),
     locals(['SCOPE_FIELDS', 'RATES', 'BUDGETS'], [scopeFields.length, rates.length, budgets.length]),
     // Those of an organisation or a key come first.
     locals(['OWN_BUDGETS'], [ownerBudgetLimits.length]),
@@ -131,10 +117,7 @@ export function layoutLua(): string {
     `local PERIOD = ${list(budgetLimits.map(({ window }) => PERIODS.indexOf(window) + 1))}`,
     `local BUDGET_UNITS = ${list([...new Set(unitsOf(budgetLimits))])}`,
     `local WINDOW = ${list(scope('', budgets))}`,
-    `local ADMISSION = ${perScope(
-      ownerBudgetLimits.map(({ name }) => name),
-      '',
-    )}`,
+    `local ADMISSION = ${perScope(ownBudgets, '')}`,
     `local SPENT, HELD = ${list(scope('_spent', budgets))}, ${list(scope('_held', budgets))}`,
     `local FURTHER_RESERVED = {${furtherUnits.map(furtherSlot).join()} }`,
     `local function empty_scope(at, day, month) return ${list(scopeFields.map(initial))} end`,

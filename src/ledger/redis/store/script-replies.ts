@@ -44,11 +44,6 @@ export function readOutcomes<Name extends ScriptName>(name: Name, list: unknown)
   return wordsOf(name, list).map((word) => outcomeOf(name, word))
 }
 
-/** One outcome. Throws `ScriptReplyError`. */
-export function readReply<Name extends ScriptName>(name: Name, list: unknown): Reply<Name> {
-  return readWords(name, wordsOf(name, list))
-}
-
 /** An outcome for each line of a text, which is the reply or the only one of a list. Throws `ScriptReplyError`. */
 export function readLines<Name extends ScriptName>(name: Name, list: unknown): readonly Reply<Name>[] {
   const text: unknown = Array.isArray(list) ? list[0] : list
@@ -109,8 +104,9 @@ function wholeNumber(text: string, start: number, end: number): number | undefin
   return isNegative ? -value : value
 }
 
-/** Checks a reply against the table of scripts. Throws `ScriptReplyError`. */
-function readWords<Name extends ScriptName>(name: Name, reply: readonly unknown[]): Reply<Name> {
+/** One outcome. Throws `ScriptReplyError`. */
+export function readReply<Name extends ScriptName>(name: Name, list: unknown): Reply<Name> {
+  const reply = wordsOf(name, list)
   const outcome = outcomeOf(name, reply[0])
   const end = 1 + (WORD_COUNTS[outcome] ?? 0)
   const words = end === 1 ? NO_WORDS : reply.slice(1, end).map(String)

@@ -4,6 +4,7 @@
  */
 
 import { Cluster, type Redis } from 'ioredis'
+import { batchesOf, mapInBatches } from '../../../core/batches.ts'
 import clock from '../../../redis/clock.lua' with { type: 'text' }
 import { StoredScript } from '../../../redis/stored-script.ts'
 import overdueLua from '../lua/overdue.lua' with { type: 'text' }
@@ -51,15 +52,8 @@ async function inParts<T>(
   organizations: readonly string[],
   ask: (some: readonly string[]) => Promise<readonly T[]>,
 ): Promise<readonly T[]> {
-  const found: T[] = []
   const [size, abreast] = redis instanceof Cluster ? [1, ABREAST_IN_CLUSTER] : [A_CALL, 1]
-  for (let i = 0; i < organizations.length; i += size * abreast) {
-    const calls = Array.from({ length: abreast }, (_, j) =>
-      organizations.slice(i + j * size, i + (j + 1) * size),
-    ).filter((some) => some.length > 0)
-    for (const some of await Promise.all(calls.map(ask))) found.push(...some)
-  }
-  return found
+  return (await mapInBatches([...batchesOf(organizations, size)], abreast, ask)).flat()
 }
 
 async function surveyOnce(
