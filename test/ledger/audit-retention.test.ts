@@ -42,7 +42,6 @@ test('entries older than the setting are deleted, also of idle organisations; ne
   expect(Number.parseInt(oldest?.[0] ?? '', 10)).toBeGreaterThan(NOW - 8.1 * DAY_MS)
   expect(await client.xlen(redisKey('busy', 'audit'))).toBeWithin(700, 820)
   expect(await client.xlen(redisKey('young', 'audit'))).toBe(1000)
-  client.disconnect()
 })
 
 test('the trail stays within its bound in bytes: the longest streams are trimmed, oldest entries first', async () => {
@@ -71,7 +70,6 @@ test('the trail stays within its bound in bytes: the longest streams are trimmed
   const before = await bytes()
   await new AuditRetention(client, 90 * DAY_MS, before).trim(NOW)
   expect(await bytes()).toBe(before)
-  client.disconnect()
 })
 
 test('the level to which sizes are cut: they sum to the bound, and sizes below the level are not cut', () => {

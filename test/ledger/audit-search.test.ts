@@ -155,5 +155,4 @@ test('one request in Redis is found in any stream, its latest entry counts, and 
   expect(await findIn('old-1')).toEqual(['b settled'])
   expect(await findIn(idAt(middle))).toEqual([])
   await log.close()
-  other.disconnect()
 })

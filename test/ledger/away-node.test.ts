@@ -100,5 +100,4 @@ test('what an earlier version would forget after an hour is kept as long', async
   expect(await fleet.spent(account)).toBe(170)
   const trail = await client.xrange(redisKey(account.organization, 'audit'), '-', '+')
   expect(trail.map(([, words]) => words[words.indexOf('kind') + 1])).toEqual(['lost', 'late'])
-  client.disconnect()
 })

@@ -21,7 +21,6 @@ test('months and their ends are those of window.ts', async () => {
   expect(months).toEqual(days.map((day) => monthOf(day * DAY_MS)))
   const starts = await redis.eval(prelude + loop('month_start_ms(i)'), 0, 3000)
   expect(starts).toEqual(Array.from({ length: 3000 }, (_, month) => monthEndMs(month)))
-  redis.disconnect()
 })
 
 test.each(['Australia/Lord_Howe', 'America/St_Johns', 'Asia/Kathmandu', 'Pacific/Chatham'])(

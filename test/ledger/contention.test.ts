@@ -30,5 +30,4 @@ test(`${Math.floor(LIMIT / AMOUNT)} grants of ${AMOUNT} from ${LIMIT}`, async ()
   const account = { organization: 'acme', organizationLimits: {}, key: 'ci', keyLimits: {} }
   const { organization } = await new RedisStore(client, client).figures(account)
   expect([organization.total.held, organization.live]).toEqual([LIMIT - (LIMIT % AMOUNT), Math.floor(LIMIT / AMOUNT)])
-  client.disconnect()
 })

@@ -198,7 +198,6 @@ test.each([REDIS, ...(VALKEY === undefined ? [] : [VALKEY])])(
         expect.objectContaining({ id: 'n5', organization: 'other' }),
       ]),
     )
-    client.disconnect()
   },
 )
 
@@ -217,5 +216,4 @@ test('gateways and commands refuse Redis data of a newer version; a gateway reco
     )
   }
   expect(await client.get('weir:data-version')).toBe('2')
-  client.disconnect()
 })

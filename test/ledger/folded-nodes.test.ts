@@ -4,9 +4,8 @@
  */
 
 import { Database } from 'bun:sqlite'
-import { afterEach, expect, test } from 'bun:test'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { expect, test } from 'bun:test'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openUsageLog } from '../../src/assembly/open-ledger.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
@@ -20,16 +19,13 @@ import { noUsage } from '../../src/ledger/usage-figures.ts'
 import { foldUsageRows, placeName, type UsageRow, usageRowOf } from '../../src/ledger/usage-log.ts'
 import { dayOf } from '../../src/ledger/window.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
+import { opened } from './opened.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
 import { logged, until } from './seen.ts'
 
 const DAY_MS = 86_400_000
-const directories: string[] = []
-
-afterEach(() => {
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
+const { directory } = opened()
 
 /** Redis' own clock, moved ahead by a number of days. */
 function clockOf(days: number): string {
@@ -51,8 +47,7 @@ class Fleet {
   private days = 0
   private readonly ledgers: RedisLedger[] = []
   private readonly homes = [0, 1].map(() => {
-    const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-    directories.push(made)
+    const made = directory()
     return made
   })
   private readonly organization = accountOf().organization
@@ -270,8 +265,7 @@ function sumOf(served: readonly Served[]): number {
 }
 
 test('nothing is restored twice if a log folds while it reads the days from Redis', async () => {
-  const home = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(home)
+  const home = directory()
   const account = accountOf()
   let ms = Date.UTC(2026, 5, 15)
   const outbox = new Outbox(home, () => ms)
@@ -294,8 +288,7 @@ test('nothing is restored twice if a log folds while it reads the days from Redi
 })
 
 test('nothing is restored twice if Redis has folded days that a log still has', async () => {
-  const home = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(home)
+  const home = directory()
   const account = accountOf()
   const days = [3, 20].map((day) => Date.UTC(2024, 2, day))
   const outbox = new Outbox(home, () => Date.UTC(2024, 2, 21))
@@ -350,7 +343,6 @@ test('Redis folds days of a node that is still connected into months, and knows 
     await foldUsage(client, store, today)
     expect(await folded()).toEqual(expected(dayIn(4, 1), [dayIn(1, 1), dayIn(2, 1), dayIn(3, 1)]))
   }
-  client.disconnect()
 })
 
 test('law: folding and losses at any time leave exactly what was served', async () => {

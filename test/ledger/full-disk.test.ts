@@ -5,15 +5,16 @@
 
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisLink } from '../../src/ledger/redis/redis-link.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
+import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
 import { logged, totals, until } from './seen.ts'
+
+const { directory } = opened()
 
 const CHILD = join(import.meta.dir, 'outbox-child.ts')
 
@@ -77,11 +78,11 @@ async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<stri
 
 test('a full disk: timers and charges go on, health reports it, all is written once there is room', async () => {
   await using server = await RedisServer.start()
-  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  const at = directory()
   const account = accountOf()
   // Settlements acknowledged an hour ago are deleted on the next runs of the timer, which is a write, too.
   const elsewhere = accountOf()
-  const past = new Outbox(directory, () => Date.now() - 3_600_000)
+  const past = new Outbox(at, () => Date.now() - 3_600_000)
   for (let i = 0; i < 20; i++) {
     const id = `old-${i}`
     await logged(past, { id, account: elsewhere, admittedMs: 1, charge: chargeOf(1), heldMicroUsd: 1 }, false)
@@ -89,7 +90,7 @@ test('a full disk: timers and charges go on, health reports it, all is written o
   }
   past.commit()
   past.close()
-  const node = Node.start(directory, server, account.organization)
+  const node = Node.start(at, server, account.organization)
   try {
     await node.ask('health')
     node.limit('0')
@@ -109,10 +110,10 @@ test('a full disk: timers and charges go on, health reports it, all is written o
   }
   expect(await totals(server, account)).toEqual({ spent: 30 * 70, held: 0, live: 0 })
   // Everything is in the log once; settlements acknowledged long before are deleted.
-  const log = new Outbox(directory)
+  const log = new Outbox(at)
   expect(log.pendingCount()).toBe(0)
   log.close()
-  const file = new Database(join(directory, 'outbox.sqlite'))
+  const file = new Database(join(at, 'outbox.sqlite'))
   const served = file.query<{ id: string }, [string]>('SELECT id FROM request WHERE organization = ?')
   const ids = served.all(account.organization).map(({ id }) => id)
   expect([ids.length, new Set(ids).size]).toEqual([30, 30])
@@ -120,7 +121,6 @@ test('a full disk: timers and charges go on, health reports it, all is written o
   expect(entries.filter(({ id }) => id.startsWith('old-'))).toEqual([])
   expect(file.query('SELECT batch FROM outbox_group').all()).toEqual([])
   file.close()
-  rmSync(directory, { recursive: true, force: true })
 })
 
 /** An outbox that fails to read while `failing` is set. */
@@ -140,10 +140,10 @@ class FailingOutbox extends Outbox {
 
 test('a failed run of the timer is reported in health, and the next successful one clears it', async () => {
   await using server = await RedisServer.start()
-  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  const at = directory()
   const link = new RedisLink({ kind: 'single', url: server.socket })
   await link.start()
-  const outbox = new FailingOutbox(directory)
+  const outbox = new FailingOutbox(at)
   const ledger = new RedisLedger(link, outbox, 'refuse')
   outbox.failing = true
   await until(() => ledger.health().complaint === 'disk I/O error')
@@ -154,5 +154,4 @@ test('a failed run of the timer is reported in health, and the next successful o
   await until(() => ledger.health().complaint === undefined)
   expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
   await ledger.close()
-  rmSync(directory, { recursive: true, force: true })
 })

@@ -8,7 +8,7 @@ import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
-import { failureOf, logged, totals, until } from './seen.ts'
+import { failureOf, logged, NOTHING, totals, until } from './seen.ts'
 
 const { open: closing, directory, ledgerOn } = opened()
 
@@ -69,7 +69,6 @@ test('FLUSHALL under load: every organisation is charged once, and little is res
   }
   // 1,000 of each node in 10 s, and what was on its way.
   expect(resent).toBeLessThan(2 * 1000 + 1200)
-  client.disconnect()
 })
 
 test('an organisation with many rows of usage is served, within its budget, while they are given back', async () => {
@@ -121,14 +120,13 @@ test('an organisation that Redis never knew is entered without reading the log',
     const account = accountOf({}, {}, organization)
     return { id: newRequestId(), account, admittedMs: Date.now(), charge: chargeOf(5), heldMicroUsd: 5 }
   }
-  const nothing = { figures: new Map(), foldedBefore: 0, reservations: new Map(), isLegacy: false, sinceMs: 0 }
   const tail: { readonly last: number | undefined } = Reflect.get(outbox, 'tail')
   await logged(outbox, settlement('new'), true)
-  await outbox.prepare('new', 7, nothing)
-  await outbox.enter('new', 7, nothing, [])
+  await outbox.prepare('new', 7, NOTHING)
+  await outbox.enter('new', 7, NOTHING, [])
   expect(tail.last).toBeUndefined()
-  await outbox.prepare('new', 8, nothing)
-  await outbox.enter('new', 8, nothing, [])
+  await outbox.prepare('new', 8, NOTHING)
+  await outbox.enter('new', 8, NOTHING, [])
   expect(tail.last).toBeGreaterThan(0)
   outbox.close()
 })

@@ -12,6 +12,7 @@ import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { addUsage, noUsage } from '../../src/ledger/usage-figures.ts'
 import type { UsageRow } from '../../src/ledger/usage-log.ts'
 import { dayOf } from '../../src/ledger/window.ts'
+import type { Opened } from './opened.ts'
 import type { RedisServer } from './redis-server.ts'
 
 interface FleetNode {
@@ -27,11 +28,11 @@ export class Fleet {
 
   private constructor(
     private readonly server: RedisServer,
-    private readonly open: { close(): Promise<void> }[],
+    private readonly open: Opened['open'],
   ) {}
 
   /** `open`: what the test closes at its end. */
-  static async start(server: RedisServer, open: { close(): Promise<void> }[]): Promise<Fleet> {
+  static async start(server: RedisServer, open: Opened['open']): Promise<Fleet> {
     const fleet = new Fleet(server, open)
     await fleet.leap(0)
     return fleet

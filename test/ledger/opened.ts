@@ -4,15 +4,16 @@ import { afterEach } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { WhenUnreachable } from '../../src/ledger/redis/node-health.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 
 export interface Opened {
   /** Closed after the test. A test adds what it opens by itself, and removes what it has closed. */
-  readonly open: { close(): Promise<void> }[]
+  readonly open: { close(): unknown }[]
   /** A new directory. */
   directory(): string
   /** `timeoutMs`: how long a call may take, if the test is not to depend on how busy the machine is. */
-  ledgerOn(url: string, at?: string, timeoutMs?: number): Promise<RedisLedger>
+  ledgerOn(url: string, at?: string, timeoutMs?: number, unreachable?: WhenUnreachable): Promise<RedisLedger>
 }
 
 /** Call it once, at the top of a test file. */
@@ -31,8 +32,8 @@ export function opened(): Opened {
   return {
     open,
     directory,
-    async ledgerOn(url, at = directory(), timeoutMs = undefined) {
-      const ledger = await RedisLedger.open({ kind: 'single', url, timeoutMs }, at, 'refuse')
+    async ledgerOn(url, at = directory(), timeoutMs = undefined, unreachable = 'refuse') {
+      const ledger = await RedisLedger.open({ kind: 'single', url, timeoutMs }, at, unreachable)
       open.push(ledger)
       return ledger
     },

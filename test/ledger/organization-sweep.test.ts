@@ -1,8 +1,7 @@
 /** The sweep over all organisations: what it costs if all are in order, and what it finds if not. */
 
-import { afterEach, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { expect, test } from 'bun:test'
+import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Redis } from 'ioredis'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
@@ -11,21 +10,17 @@ import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisLink } from '../../src/ledger/redis/redis-link.ts'
 import { OVERDUE_TURN_KEY, redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
+import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
 import { totals, until } from './seen.ts'
 
 const ORGANIZATIONS = 300
 const SWEEP_MS = 30_000
-const directories: string[] = []
-
-afterEach(() => {
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
+const { directory } = opened()
 
 /** A ledger whose timers the test runs. */
 async function setting(server: RedisServer, isKeeper = true) {
-  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(directory)
+  const at = directory()
   // All organisations are served at once: on a busy machine Redis may need longer than 250 ms for that.
   const link = new RedisLink({ kind: 'single', url: server.socket, timeoutMs: 10_000 })
   await link.start()
@@ -37,8 +32,8 @@ async function setting(server: RedisServer, isKeeper = true) {
       return () => void beats.delete(ms)
     },
   }
-  const ledger = new RedisLedger(link, new Outbox(directory), 'refuse', time, isKeeper)
-  return { ledger, beats, outbox: join(directory, OUTBOX_FILE) }
+  const ledger = new RedisLedger(link, new Outbox(at), 'refuse', time, isKeeper)
+  return { ledger, beats, outbox: join(at, OUTBOX_FILE) }
 }
 
 /** Counts the scripts and other commands that Redis has run. */
@@ -94,7 +89,6 @@ test('all in order: one call for a hundred organisations, and no writes', async 
   for (let i = 0; i < 10; i++) await beats.get(250)?.()
   await Bun.sleep(50)
   expect(statSync(`${outbox}-wal`).mtimeMs).toBe(file)
-  client.disconnect()
   await ledger.close()
 })
 
@@ -123,7 +117,6 @@ test('overdue reservations are ended and lost data restored, whatever is wrong w
   // What is overdue in counters alone.
   await until(async () => (await client.exists(redisKey(counted.organization, 'ends'))) === 0)
   expect(await client.get(redisKey(foreign.organization, 'scopes'))).toBe('not ours')
-  client.disconnect()
   await ledger.close()
 })
 

@@ -4,43 +4,29 @@
  */
 
 import { Database } from 'bun:sqlite'
-import { afterEach, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import type { Settlement } from '../../src/ledger/redis/protocol/settlement.ts'
 import { accountOf, chargeOf, spend } from './conformance.ts'
+import { opened } from './opened.ts'
 import { Random, randomSeed } from './random.ts'
-import { logged } from './seen.ts'
+import { logged, NOTHING } from './seen.ts'
 
 const EPOCH = 7
-const NOTHING = { figures: new Map(), foldedBefore: 0, reservations: new Map(), isLegacy: false, sinceMs: 0 }
 const accounts = [accountOf({ requestsPerMinute: 5 }, spend({ day: 9 }), 'one'), accountOf({}, {}, 'two')]
 
-const open: Outbox[] = []
-const directories: string[] = []
-
-afterEach(() => {
-  for (const outbox of open.splice(0)) outbox.close()
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
-
-function directory(): string {
-  const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(made)
-  return made
-}
+const { open, directory } = opened()
 
 /** Another process with the file of one that has entered the epochs. */
-function reopened(at: string, now: () => number): Outbox {
+function reentered(at: string, now: () => number): Outbox {
   const outbox = new Outbox(at, now)
   open.push(outbox)
   return outbox
 }
 
-async function opened(at: string, now: () => number = Date.now): Promise<Outbox> {
-  const outbox = reopened(at, now)
+async function entered(at: string, now: () => number = Date.now): Promise<Outbox> {
+  const outbox = reentered(at, now)
   for (const { organization } of accounts) {
     await outbox.enter(organization, EPOCH, NOTHING, [])
     outbox.entered(organization, EPOCH)
@@ -75,7 +61,7 @@ function take(outbox: Outbox, settlements: readonly Settlement[], epoch = EPOCH)
 
 test('settlements that are acknowledged in time never get entries of their own', async () => {
   const at = directory()
-  const outbox = await opened(at)
+  const outbox = await entered(at)
   const settlements = add(outbox, 40)
   expect([outbox.pendingCount(), rowsIn(at, 'outbox'), rowsIn(at, 'outbox_group')]).toEqual([40, 0, 1])
   take(outbox, settlements.slice(0, 39))
@@ -89,8 +75,8 @@ test('settlements that are acknowledged in time never get entries of their own',
 
 test('after a kill the next process finds each settlement as it was, and that it may have been sent', async () => {
   const at = directory()
-  const settlements = add(await opened(at, () => 1_000_000), 10)
-  const next = await opened(at)
+  const settlements = add(await entered(at, () => 1_000_000), 10)
+  const next = await entered(at)
   const found = next.pending(100)
   expect(found.map((one) => one.settlement)).toEqual([...settlements])
   expect(found.every(({ wasSent, epoch }) => wasSent && epoch === EPOCH)).toBe(true)
@@ -102,7 +88,7 @@ test('after a kill the next process finds each settlement as it was, and that it
 test('what is not acknowledged after 2 s gets an entry; what is, does not', async () => {
   const at = directory()
   let now = 1_000_000
-  const outbox = await opened(at, () => now)
+  const outbox = await entered(at, () => now)
   const settlements = add(outbox, 10)
   take(outbox, settlements.slice(0, 7))
   expect(outbox.pending(100)).toEqual([])
@@ -116,7 +102,7 @@ test('what is not acknowledged after 2 s gets an entry; what is, does not', asyn
 })
 
 test('an acknowledgement from an epoch that has ended leaves the settlement to be sent again', async () => {
-  const outbox = await opened(directory())
+  const outbox = await entered(directory())
   const settlements = add(outbox, 4)
   take(outbox, settlements.slice(0, 2), EPOCH - 1)
   take(outbox, settlements.slice(2))
@@ -125,7 +111,7 @@ test('an acknowledgement from an epoch that has ended leaves the settlement to b
 })
 
 test('a new epoch begins with each settlement of a group in the file as an entry', async () => {
-  const outbox = await opened(directory())
+  const outbox = await entered(directory())
   const settlements = add(outbox, 4)
   await outbox.enter('one', EPOCH + 1, NOTHING, [])
   // Redis has nothing, and nothing of what the node served: all are sent one by one.
@@ -139,7 +125,7 @@ test('a new epoch begins with each settlement of a group in the file as an entry
 
 test('one that is postponed is sent a minute later, and does not hold up the others', async () => {
   let now = 1_000_000
-  const outbox = await opened(directory(), () => now)
+  const outbox = await entered(directory(), () => now)
   const settlements = add(outbox, 4)
   outbox.postponed(settlements[0]?.id ?? '')
   outbox.commit()
@@ -151,7 +137,7 @@ test('one that is postponed is sent a minute later, and does not hold up the oth
 
 test('acknowledgements reach the entries of a group that another process has split', async () => {
   const at = directory()
-  const [one, other] = [await opened(at), await opened(at)]
+  const [one, other] = [await entered(at), await entered(at)]
   const settlements = add(one, 6)
   take(one, settlements.slice(0, 3))
   one.commit()
@@ -164,7 +150,7 @@ test('acknowledgements reach the entries of a group that another process has spl
 
 test('a settlement of a group stands until it is acknowledged, also if another process has split it', async () => {
   const at = directory()
-  const [one, other] = [await opened(at), await opened(at)]
+  const [one, other] = [await entered(at), await entered(at)]
   const [first = settlement(), second = settlement()] = add(one, 2)
   const standing = { settlement: first, epoch: EPOCH, wasSent: true }
   expect(one.standing(first)).toEqual(standing)
@@ -183,7 +169,7 @@ test('two processes add, acknowledge, split and die in any order', async () => {
     const at = directory()
     let now = 1_000_000
     // Nothing below waits: the timers of a process that has died would still run.
-    const processes = [await opened(at, () => now), reopened(at, () => now)]
+    const processes = [await entered(at, () => now), reentered(at, () => now)]
     // Without another process the file is exact.
     const isAlone = round % 3 === 0
     /** Whether each settlement that is in the file is acknowledged there. */
@@ -238,7 +224,7 @@ test('two processes add, acknowledge, split and die in any order', async () => {
         case 'die':
           if (isAlone || !random.oneIn(4)) break
           // Its changes since the last commit are gone, and nobody marks what it had sent.
-          processes[p] = reopened(at, () => now)
+          processes[p] = reentered(at, () => now)
           for (const list of [waiting, marks, sends]) list[p] = []
       }
     }

@@ -1,17 +1,16 @@
 /** A mark reaches the entry of its own settlement, whether the entry was inserted in a group or alone. */
 
 import { expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import { accountOf, chargeOf } from './conformance.ts'
+import { opened } from './opened.ts'
 import { logged } from './seen.ts'
 
+const { directory } = opened()
+
 test('after commits of different sizes only marked settlements are not due', () => {
-  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   let now = Date.now()
-  const outbox = new Outbox(directory, () => now)
+  const outbox = new Outbox(directory(), () => now)
   const account = accountOf()
   const ids: string[] = []
   // Below a group, a whole group, several groups, and groups with a rest.
@@ -31,5 +30,4 @@ test('after commits of different sizes only marked settlements are not due', () 
   expect(due.toSorted()).toEqual(ids.filter((id) => !marked.has(id)).toSorted())
   expect(outbox.pendingCount()).toBe(ids.length)
   outbox.close()
-  rmSync(directory, { recursive: true })
 })

@@ -1,9 +1,6 @@
 /** Finding out what an emptied Redis lacks costs as much with a large outbox as with a small one. */
 
-import { afterEach, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { expect, test } from 'bun:test'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import { NO_COUNTERS_FOUND } from '../../src/ledger/redis/protocol/counter-spend.ts'
 import {
@@ -12,32 +9,19 @@ import {
   type NumberedRow,
   type RecoverableStore,
 } from '../../src/ledger/redis/protocol/epochs.ts'
-import type { FoundOfNode } from '../../src/ledger/redis/protocol/node-log.ts'
 import { Restoration } from '../../src/ledger/redis/recovery/restoration.ts'
 import { accountOf, chargeOf } from './conformance.ts'
+import { opened } from './opened.ts'
 import { Random, randomSeed } from './random.ts'
-import { logged } from './seen.ts'
+import { logged, NOTHING } from './seen.ts'
 
-const NOTHING: FoundOfNode = {
-  figures: new Map(),
-  foldedBefore: 0,
-  reservations: new Map(),
-  isLegacy: false,
-  sinceMs: 0,
-}
-const directories: string[] = []
-
-afterEach(() => {
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
+const { directory } = opened()
 
 const [busy, quiet] = [accountOf({}, {}, 'busy'), accountOf({}, {}, 'quiet')]
 
 /** An outbox with only acknowledged settlements: `count` of a busy organisation, ten of a quiet one. */
 async function outboxOf(count: number): Promise<Outbox> {
-  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(directory)
-  const outbox = new Outbox(directory)
+  const outbox = new Outbox(directory())
   for (const { organization } of [busy, quiet]) {
     await outbox.enter(organization, 7, NOTHING, [])
     outbox.entered(organization, 7)
@@ -79,9 +63,7 @@ test.each([busy, quiet])('of the organisation $organization', async ({ organizat
 
 /** An outbox with this many unsent settlements of one organisation, as after an outage under `allow`. */
 function backlogOf(count: number): Outbox {
-  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(directory)
-  const outbox = new Outbox(directory)
+  const outbox = new Outbox(directory())
   for (let i = 0; i < count; i++) {
     addPending(outbox, `r-${i}`)
     if (i % 5000 === 0) outbox.commit()

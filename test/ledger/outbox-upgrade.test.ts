@@ -5,19 +5,21 @@
 
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { settlementText } from '../../src/ledger/redis/protocol/settlement.ts'
-import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
+import type { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { LOG_SQL } from '../../src/ledger/request-table.ts'
 import { dayOf } from '../../src/ledger/window.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
+import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
 import { failureOf, totals, until } from './seen.ts'
+
+const { directory, ledgerOn } = opened()
 
 const FORMAT_4 = `
   CREATE TABLE outbox (
@@ -88,13 +90,13 @@ async function serve(ledger: RedisLedger, account: Account, cost: number): Promi
 
 test('restores nothing twice after an upgrade, finds later losses, restores all after a total loss', async () => {
   await using server = await RedisServer.start()
-  const at = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  const at = directory()
   const account = accountOf()
   const earlierEpoch = await earlier(server, at, account)
   const client = server.client()
   await client.save()
   const before = readFileSync(join(server.directory, 'dump.rdb'))
-  const ledger = await RedisLedger.open({ kind: 'single', url: server.socket }, at, 'refuse')
+  const ledger = await ledgerOn(server.socket, at)
   await until(() => ledger.health().pending === 0)
   await serve(ledger, account, 1000)
   const sum = { spent: 1150, held: 0, live: 0 }
@@ -117,7 +119,4 @@ test('restores nothing twice after an upgrade, finds later losses, restores all 
   await client.flushall()
   await serve(ledger, account, 1)
   expect(await totals(server, account)).toEqual({ ...sum, spent: 51_153 + 7 })
-  client.disconnect()
-  await ledger.close()
-  rmSync(at, { recursive: true, force: true })
 })

@@ -4,24 +4,14 @@ import { expect, test } from 'bun:test'
 import { DAY_MS } from '../../src/core/durations.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
-import type { FoundOfNode } from '../../src/ledger/redis/protocol/node-log.ts'
 import type { PassedBudget } from '../../src/ledger/redis/recovery/passed-budgets.ts'
 import type { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
-import { breakConnections, failureOf, logged, totals, until } from './seen.ts'
+import { breakConnections, failureOf, logged, NOTHING, totals, until } from './seen.ts'
 
 const { open, directory, ledgerOn } = opened()
-
-/** The reply of a Redis that was emptied. */
-const NOTHING: FoundOfNode = {
-  figures: new Map(),
-  foldedBefore: 0,
-  reservations: new Map(),
-  isLegacy: false,
-  sinceMs: 0,
-}
 
 async function serve(ledger: RedisLedger, account: Account, cost: number): Promise<void> {
   await ledger.settle(await ledger.reserve(account, holdOf(cost)), chargeOf(cost))
@@ -80,7 +70,6 @@ test('each budget is reported once after each return, and only by the node that 
     await until(async () => (await failureOf(serve(one, free, 0))) === 'none')
   }
   for (const one of [...back, there]) expect(await reported(one, account)).toEqual([])
-  client.disconnect()
 })
 
 test('given back of another day does not count, and a budget that is just used up is not passed', async () => {

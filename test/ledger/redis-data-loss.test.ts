@@ -2,28 +2,25 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { Redis } from 'ioredis'
-import { openUsageLog } from '../../src/assembly/open-ledger.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import { DataLossError, Epochs } from '../../src/ledger/redis/protocol/epochs.ts'
-import type { FoundOfNode } from '../../src/ledger/redis/protocol/node-log.ts'
 import { OwedSpend } from '../../src/ledger/redis/protocol/owed-spend.ts'
 import { RedisCrossingReader } from '../../src/ledger/redis/readers/redis-crossings.ts'
 import { OrganizationSweep } from '../../src/ledger/redis/recovery/organization-sweep.ts'
 import { Restoration } from '../../src/ledger/redis/recovery/restoration.ts'
-import type { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
-import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-figures.ts'
 import { dayOf, windowsIn } from '../../src/ledger/window.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
-import { breakConnections, failureOf, logged, until } from './seen.ts'
+import { breakConnections, copied, failureOf, logged, NOTHING, serve, until, usage } from './seen.ts'
 import { withoutRefusals } from './subject.ts'
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
+const EMPTIED = { ...NOTHING, sinceMs: Date.now() }
 const { open, directory, ledgerOn } = opened()
 
 async function figures(client: Redis, account: Account) {
@@ -31,36 +28,11 @@ async function figures(client: Redis, account: Account) {
   return { organization, key }
 }
 
-async function usage(server: RedisServer, organization?: string): Promise<UsageFigures> {
-  const log = await openUsageLog({
-    ledger: { kind: 'redis', redis: { kind: 'single', url: server.socket } },
-    ledgerUnreachable: 'refuse',
-    dataDir: '',
-  })
-  const rows = await log.read({ sinceDay: 0, untilDay: 1e6, organization })
-  await log.close()
-  return rows.reduce<UsageFigures>(addUsage, noUsage)
-}
-
-/** Serves a request from its reservation until its settlement is in Redis. */
-async function serve(ledger: RedisLedger, account: Account, cost: number, model = 'm'): Promise<void> {
-  await ledger.settle(await ledger.reserve(account, holdOf(cost)), chargeOf(cost, model))
-}
-
-/** The reply of a Redis that was emptied. */
-const NOTHING: FoundOfNode = {
-  figures: new Map(),
-  foldedBefore: 0,
-  reservations: new Map(),
-  isLegacy: false,
-  sinceMs: Date.now(),
-}
-
 /** The log of a node that served for days: Redis has acknowledged everything, none of it within the last minute. */
 async function oldLog(at: string, account: Account, costs: readonly (readonly [cost: number, daysAgo: number])[]) {
   const now = Date.now()
   const outbox = new Outbox(at, () => now - 3_600_000)
-  await outbox.enter(account.organization, 7, NOTHING, [])
+  await outbox.enter(account.organization, 7, EMPTIED, [])
   outbox.entered(account.organization, 7)
   for (const [i, [cost, daysAgo]] of costs.entries()) {
     const id = `old-${account.organization}-${i}`
@@ -102,7 +74,6 @@ describe('FLUSHALL', () => {
       { key: 'ci', spentMicroUsd: 300, limitMicroUsd: undefined },
       { counter: 'person\tann', spentMicroUsd: 300, limitMicroUsd: undefined },
     ])
-    client.disconnect()
   })
 
   test('the next reservation sees the budget as it was, and the usage of every key and model', async () => {
@@ -120,7 +91,6 @@ describe('FLUSHALL', () => {
     const after = [await figures(client, account), await figures(client, other), await usage(server)]
     expect(withoutRefusals(after)).toEqual(withoutRefusals(before))
     expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('none')
-    client.disconnect()
   })
 
   test('counters of budgets have what they had spent, from each of two nodes', async () => {
@@ -145,7 +115,6 @@ describe('FLUSHALL', () => {
     expect([await counters(client, ann), await counters(client, bob)]).toEqual(before)
     expect(await failureOf(other.reserve(ann, holdOf(301)))).toBe('quota_exhausted')
     expect(await failureOf(other.reserve(ann, holdOf(300)))).toBe('none')
-    client.disconnect()
   })
 
   test('a counter that has ended is not given back, and leaves nothing in Redis', async () => {
@@ -166,7 +135,6 @@ describe('FLUSHALL', () => {
     await client.flushall()
     await serve(ledger, account, 20)
     expect((await counters(client, account))[0]?.[1] ?? 0).toBeLessThanOrEqual(20)
-    client.disconnect()
   })
 
   test('of a counter that ended and began anew, only what it has spent since then is given back', async () => {
@@ -234,7 +202,6 @@ describe('FLUSHALL', () => {
     await sweep.run()
     expect(outbox.counters('acme')).toEqual([])
     outbox.close()
-    client.disconnect()
   })
 
   test('what is still given back of counters counts as spent', () => {
@@ -280,7 +247,6 @@ describe('FLUSHALL', () => {
     await serve(ledger, account, 1)
     expect((await figures(client, account)).organization.total).toMatchObject({ spent: 371, held: 0 })
     expect(await usage(server)).toMatchObject({ requests: 4, costMicroUsd: 371 })
-    client.disconnect()
   })
 
   test('each of two nodes restores its own part, the idle one too', async () => {
@@ -298,7 +264,6 @@ describe('FLUSHALL', () => {
     expect([307, 807]).toContain((await figures(client, account)).organization.total.spent)
     await breakConnections(client)
     await until(async () => (await figures(client, account)).organization.total.spent === 807)
-    client.disconnect()
   })
 
   test('workers that share a log restore it once', async () => {
@@ -319,7 +284,6 @@ describe('FLUSHALL', () => {
       expect((await figures(client, account)).organization.total).toMatchObject({ spent: 906 + round * 6, held: 0 })
     }
     expect(await usage(server)).toMatchObject({ requests: 90 + 18, costMicroUsd: 918 })
-    client.disconnect()
   })
 })
 
@@ -342,7 +306,6 @@ test('data that a node restored counts as its own: after a restart nothing is re
   await until(() => second.health().pending === 0)
   expect((await figures(client, account)).organization.total).toMatchObject({ spent: 118, held: 0 })
   expect(await usage(server, account.organization)).toMatchObject({ requests: 4, costMicroUsd: 118 })
-  client.disconnect()
 })
 
 test("days and months keep their boundaries: yesterday's spending is not in today's budget", async () => {
@@ -369,7 +332,6 @@ test("days and months keep their boundaries: yesterday's spending is not in toda
   expect(await counters(client, yesterday)).toEqual([[0, 50]])
   expect((await usage(server, account.organization)).requests).toBe(3)
   expect(ledger.health().complaint).toBeUndefined()
-  client.disconnect()
 })
 
 test('an organisation whose keys hold foreign data does not keep others from being restored', async () => {
@@ -384,7 +346,6 @@ test('an organisation whose keys hold foreign data does not keep others from bei
   await ledgerOn(server.socket, at)
   await until(async () => (await figures(client, sound)).organization.total.spent === 500)
   expect(await client.get(key)).toBe('not ours')
-  client.disconnect()
 })
 
 test('a node that dies while it restores continues at the same place', async () => {
@@ -408,7 +369,7 @@ test('a node that dies while it restores continues at the same place', async () 
   )
   await expect(early).rejects.toThrow(DataLossError)
   await early.catch(() => undefined)
-  for (const [i, row] of (await outbox.enter(account.organization, epoch, NOTHING, [])).slice(0, 10).entries()) {
+  for (const [i, row] of (await outbox.enter(account.organization, epoch, EMPTIED, [])).slice(0, 10).entries()) {
     const give = (number: number) => store.restore(epoch, outbox.epochs.node, { ...row, number, last: 40 })
     await give(i + 1)
     // A row that arrives twice or out of order changes nothing.
@@ -420,7 +381,6 @@ test('a node that dies while it restores continues at the same place', async () 
   const sum = 40 * 100 + (39 * 40) / 2
   await serve(ledger, account, 1)
   expect((await figures(client, account)).organization.total.spent).toBe(sum + 1)
-  client.disconnect()
 })
 
 test('restored data that is lost again is restored again, once', async () => {
@@ -455,7 +415,6 @@ test('restored data that is lost again is restored again, once', async () => {
   await restoration.restore(account.organization)
   expect((await figures(client, account)).organization.total.spent).toBe(110)
   outbox.close()
-  client.disconnect()
 })
 
 test('an epoch earlier than the one that a node knows is never entered again: a later one begins', async () => {
@@ -469,7 +428,6 @@ test('an epoch earlier than the one that a node knows is never entered again: a 
   // Calls still in flight under the earlier epoch must be refused, also those of a node that is unknown in it.
   const { epoch } = await enter('other', later)
   expect(epoch).toBeGreaterThan(later)
-  client.disconnect()
 })
 
 test('pending settlements are sent, not restored with the rest', async () => {
@@ -479,7 +437,7 @@ test('pending settlements are sent, not restored with the rest', async () => {
   const outbox = new Outbox(at)
   const settlement = { id: 'pending', account, admittedMs: Date.now(), charge: chargeOf(20), heldMicroUsd: 20 }
   await logged(outbox, settlement, false)
-  expect(await outbox.enter(account.organization, 9, NOTHING, [])).toMatchObject([
+  expect(await outbox.enter(account.organization, 9, EMPTIED, [])).toMatchObject([
     { day: dayOf(Date.now()), key: 'ci', series: 'm\tp\t', requests: 1, costMicroUsd: 100 },
   ])
   // A settlement acknowledged in the epoch before counts as not acknowledged.
@@ -492,18 +450,6 @@ test('pending settlements are sent, not restored with the rest', async () => {
   outbox.close()
 })
 
-/** Copies all data of Redis; the returned function puts it back, as a replica that lagged when it took over would. */
-async function snapshot(client: Redis): Promise<() => Promise<void>> {
-  const names = await client.keys('*')
-  const dumps = await Promise.all(names.map(async (name) => [name, await client.dumpBuffer(name)] as const))
-  return async () => {
-    const all = client.multi().flushall()
-    for (const [name, dump] of dumps) if (dump !== null) all.restore(name, 0, dump)
-    await all.exec()
-    await breakConnections(client)
-  }
-}
-
 test('an older epoch returns after Redis was emptied and restored: what it lacks is restored, too', async () => {
   await using server = await RedisServer.start()
   const ledger = await ledgerOn(server.socket)
@@ -512,16 +458,17 @@ test('an older epoch returns after Redis was emptied and restored: what it lacks
   await serve(ledger, account, 300)
   await client.flushall()
   await serve(ledger, account, 10)
-  const setBack = await snapshot(client)
+  const setBack = await copied(client)
   await serve(ledger, account, 20)
   await client.flushall()
   await serve(ledger, account, 40)
   expect((await figures(client, account)).organization.total).toMatchObject({ spent: 370, held: 0 })
+  // As a replica that lagged when it took over.
   await setBack()
+  await breakConnections(client)
   await until(() => ledger.health().ready && ledger.health().pending === 0)
   await serve(ledger, account, 1)
   await until(() => ledger.health().pending === 0)
   expect((await figures(client, account)).organization.total).toMatchObject({ spent: 371, held: 0 })
   expect(await usage(server)).toMatchObject({ requests: 5, costMicroUsd: 371 })
-  client.disconnect()
 })

@@ -3,9 +3,7 @@
  * restricted.
  */
 
-import { afterEach, describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import type { Redis } from 'ioredis'
 import { RedisItems } from '../../src/items/redis-items.ts'
@@ -13,11 +11,11 @@ import { KeyFollower } from '../../src/keys/key-follower.ts'
 import { openRedisKeyStore, redisKeyBackend } from '../../src/keys/redis-key-store.ts'
 import { Upkeep } from '../../src/ledger/redis/maintenance/upkeep.ts'
 import { openReader, RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
-import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisUnfitError } from '../../src/redis/redis-errors.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { LossyProxy } from './lossy-proxy.ts'
+import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
 import { failureOf, totals, until } from './seen.ts'
 
@@ -26,21 +24,7 @@ const RIGHTS =
   '+evalsha +eval +time +hget +hmget +hgetall +hset +hincrby +hdel +hlen +hstrlen +zadd +zrem +zscore +zcard ' +
   '+zrangebyscore +zremrangebyscore +exists +xadd +xrange +xlen +xtrim +memory|usage +sadd +scard +smembers +hscan ' +
   '+incr +get +set +del +pexpire +info +ping +client +cluster'
-const open: { close(): Promise<void> }[] = []
-const directories: string[] = []
-
-afterEach(async () => {
-  for (const one of open.splice(0)) await one.close()
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
-
-async function ledgerAt(url: string): Promise<RedisLedger> {
-  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(directory)
-  const ledger = await RedisLedger.open({ kind: 'single', url }, directory, 'refuse')
-  open.push(ledger)
-  return ledger
-}
+const { open, ledgerOn } = opened()
 
 async function proxy(server: RedisServer): Promise<LossyProxy> {
   const between = await LossyProxy.before(server.socket)
@@ -51,7 +35,7 @@ async function proxy(server: RedisServer): Promise<LossyProxy> {
 test('a black hole: no request waits long, the connection is replaced, and nothing is charged twice', async () => {
   await using server = await RedisServer.start()
   const between = await proxy(server)
-  const ledger = await ledgerAt(between.url)
+  const ledger = await ledgerOn(between.url)
   const account = accountOf()
   const running = await ledger.reserve(account, holdOf(100))
   const connections = between.accepted
@@ -67,7 +51,7 @@ test('a black hole: no request waits long, the connection is replaced, and nothi
 
 test('a master demoted while connected: writes that it rejects are repeated once it accepts them', async () => {
   await using server = await RedisServer.start()
-  const ledger = await ledgerAt(server.socket)
+  const ledger = await ledgerOn(server.socket)
   const account = accountOf()
   const running = await ledger.reserve(account, holdOf(100))
   const client = server.client()
@@ -78,7 +62,6 @@ test('a master demoted while connected: writes that it rejects are repeated once
   await until(() => ledger.health().ready && ledger.health().pending === 0)
   await until(async () => (await failureOf(ledger.reserve(account, holdOf(30)))) === 'none')
   expect(await totals(server, account)).toMatchObject({ spent: 70 })
-  client.disconnect()
 })
 
 describe('a Redis that answers and rejects reservations', () => {
@@ -96,7 +79,7 @@ describe('a Redis that answers and rejects reservations', () => {
     '%s: health reports it, before a request and after one, until reservations work again',
     async (_, words, set, settled) => {
       await using server = await RedisServer.start()
-      const ledger = await ledgerAt(server.socket)
+      const ledger = await ledgerOn(server.socket)
       const account = accountOf()
       const running = await ledger.reserve(account, holdOf(100))
       const client = server.client()
@@ -115,14 +98,13 @@ describe('a Redis that answers and rejects reservations', () => {
       expect(await ledger.askHealth()).toMatchObject({ ready: true, up: true })
       await until(async () => (await failureOf(ledger.reserve(account, holdOf(1)))) === 'none')
       expect(await totals(server, account)).toMatchObject({ spent: 70 })
-      client.disconnect()
     },
   )
 })
 
 test('a Redis that rejects writes is not reported as unreachable, however many settlements fail', async () => {
   await using server = await RedisServer.start()
-  const ledger = await ledgerAt(server.socket)
+  const ledger = await ledgerOn(server.socket)
   const account = accountOf()
   const running = await Promise.all(Array.from({ length: 20 }, () => ledger.reserve(account, holdOf(1))))
   const client = server.client()
@@ -140,12 +122,11 @@ test('a Redis that rejects writes is not reported as unreachable, however many s
   await client.config('SET', 'min-replicas-to-write', '0')
   await until(() => ledger.health().up && ledger.health().pending === 0)
   expect(await totals(server, account)).toMatchObject({ spent: 20, live: 0 })
-  client.disconnect()
 })
 
 test('a node without requests restores what it knows within seconds after Redis is emptied', async () => {
   await using server = await RedisServer.start()
-  const ledger = await ledgerAt(server.socket)
+  const ledger = await ledgerOn(server.socket)
   const account = accountOf()
   await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(70))
   await until(async () => (await totals(server, account)).spent === 70)
@@ -153,13 +134,12 @@ test('a node without requests restores what it knows within seconds after Redis 
   await client.flushall()
   // Until then, other nodes can use its share of the budget.
   await until(async () => (await totals(server, account)).spent === 70)
-  client.disconnect()
 })
 
 test('a reply that comes too late: the same reservation is sent once more, and held once', async () => {
   await using server = await RedisServer.start()
   const between = await proxy(server)
-  const ledger = await ledgerAt(between.url)
+  const ledger = await ledgerOn(between.url)
   const account = accountOf()
   await ledger.settle(await ledger.reserve(account, holdOf(10)), chargeOf(1))
   between.delay()
@@ -172,7 +152,7 @@ test('a reply that comes too late: the same reservation is sent once more, and h
 
 test('a frozen Redis: all requests get an error, queued ones too, and nothing stays held', async () => {
   await using server = await RedisServer.start()
-  const ledger = await ledgerAt(server.socket)
+  const ledger = await ledgerOn(server.socket)
   const account = accountOf()
   await ledger.settle(await ledger.reserve(account, holdOf(10)), chargeOf(1))
   server.signal('SIGSTOP')
@@ -195,7 +175,7 @@ describe.each([
   test('passes: the request is granted after a moment; it stays: refused, and settled later', async () => {
     await using server = await RedisServer.start()
     const between = await proxy(server)
-    const ledger = await ledgerAt(between.url)
+    const ledger = await ledgerOn(between.url)
     const account = accountOf()
     await ledger.settle(await ledger.reserve(account, holdOf(10)), chargeOf(1))
     between.fail('reserve', error, error)
@@ -213,7 +193,7 @@ describe.each([
 
 test('a slow script: later calls are refused or wait, and nothing is lost', async () => {
   await using server = await RedisServer.start('--busy-reply-threshold', '1')
-  const ledger = await ledgerAt(server.socket)
+  const ledger = await ledgerOn(server.socket)
   const account = accountOf()
   const running = await ledger.reserve(account, holdOf(100))
   const client = server.client()
@@ -235,14 +215,12 @@ test('a slow script: later calls are refused or wait, and nothing is lost', asyn
   await until(() => ledger.health().ready && ledger.health().pending === 0)
   await until(async () => (await totals(server, account)).live === 0)
   expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
-  client.disconnect()
-  other.disconnect()
 })
 
 describe('permissions', () => {
   test('revoked at run time: as if Redis were down, until they are back', async () => {
     await using server = await RedisServer.start()
-    const ledger = await ledgerAt(server.socket)
+    const ledger = await ledgerOn(server.socket)
     const account = accountOf()
     const running = await ledger.reserve(account, holdOf(100))
     const client = server.client()
@@ -253,7 +231,6 @@ describe('permissions', () => {
     await client.call('ACL', 'SETUSER', 'default', '+evalsha', '+eval')
     await until(() => ledger.health().pending === 0)
     expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
-    client.disconnect()
   })
 
   test.each([
@@ -282,17 +259,16 @@ describe('permissions', () => {
     await using server = await RedisServer.start()
     const client = server.client()
     await client.call('ACL', 'SETUSER', 'default', rights)
-    const opening = ledgerAt(server.socket)
+    const opening = ledgerOn(server.socket)
     await expect(opening).rejects.toThrow(RedisUnfitError)
     await expect(opening).rejects.toThrow(words)
     await opening.catch(() => undefined)
-    client.disconnect()
   })
 })
 
 test("a reading command waits for a Redis that is slow for a moment; no caller's request does", async () => {
   await using server = await RedisServer.start('--enable-debug-command', 'yes')
-  const ledger = await ledgerAt(server.socket)
+  const ledger = await ledgerOn(server.socket)
   const account = accountOf()
   const reservation = await ledger.reserve(account, holdOf(100))
   await ledger.settle(reservation, chargeOf(70))
@@ -307,7 +283,6 @@ test("a reading command waits for a Redis that is slow for a moment; no caller's
   ])
   expect([rows.length, entries.length]).toEqual([1, 1])
   await Promise.all([asleep, usage.close(), audit.close()])
-  client.disconnect()
 })
 
 test('the permissions of the documentation name every command that the source has', async () => {
@@ -338,7 +313,7 @@ test('the permissions of the documentation are enough for ledger and keys', asyn
   const client = server.client()
   await client.call('ACL', 'SETUSER', 'weir', 'on', '>secret', '~weir:*', '-@all', ...RIGHTS.split(' '))
   const between = await proxy(server)
-  const ledger = await ledgerAt(between.url.replace('redis://', 'redis://weir:secret@'))
+  const ledger = await ledgerOn(between.url.replace('redis://', 'redis://weir:secret@'))
   const account = accountOf()
   const reservation = await ledger.reserve(account, holdOf(100))
   expect(await ledger.extend(reservation, reservation.held, reservation.held)).toBe(true)
@@ -386,7 +361,6 @@ test('the permissions of the documentation are enough for ledger and keys', asyn
   expect(denied).toEqual([])
   const page = await Bun.file(join(import.meta.dir, '../../docs/operating.md')).text()
   expect(page.replaceAll(/\s+/g, ' ').includes(RIGHTS)).toBe(true)
-  client.disconnect()
 })
 
 describe('records of another version', () => {
@@ -395,7 +369,7 @@ describe('records of another version', () => {
     ['a reservation', 'reservations', 'r-of-tomorrow'],
   ])('%s: that organisation is refused, nothing is overwritten, the others go on', async (_, name, field) => {
     await using server = await RedisServer.start()
-    const ledger = await ledgerAt(server.socket)
+    const ledger = await ledgerOn(server.socket)
     const client = server.client()
     const [tomorrows, ours] = [accountOf(), accountOf()]
     const key = redisKey(tomorrows.organization, name)
@@ -410,6 +384,5 @@ describe('records of another version', () => {
       expect(await ledger.settle(await ledger.reserve(ours, holdOf(100)), chargeOf(7))).toBe('settled')
     }
     expect(ledger.health().ready).toBe(true)
-    client.disconnect()
   })
 })

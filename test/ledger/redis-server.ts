@@ -16,6 +16,7 @@ export class RedisServer {
   readonly socket = join(this.directory, 'redis.sock')
   private keeper: Bun.Subprocess<'pipe', 'pipe', 'ignore'> | undefined
   private pid = 0
+  private readonly clients: Redis[] = []
 
   private constructor(
     private readonly program: string,
@@ -46,8 +47,11 @@ export class RedisServer {
     probe.disconnect()
   }
 
+  /** Is disconnected when the server is disposed of. */
   client(): Redis {
-    return new Redis(this.socket, { commandTimeout: 5000 })
+    const client = new Redis(this.socket, { commandTimeout: 5000 })
+    this.clients.push(client)
+    return client
   }
 
   signal(name: NodeJS.Signals): void {
@@ -60,6 +64,7 @@ export class RedisServer {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    for (const client of this.clients) client.disconnect()
     await this.kill()
     rmSync(this.directory, { recursive: true, force: true })
   }

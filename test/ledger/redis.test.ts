@@ -1,51 +1,26 @@
 /** The ledger in Redis when Redis is down, killed, frozen, emptied, full, holds foreign data or denies access. */
 
-import { afterEach, describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { describe, expect, test } from 'bun:test'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { Hold } from '../../src/ledger/ledger.ts'
-import type { WhenUnreachable } from '../../src/ledger/redis/node-health.ts'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { RedisUnfitError } from '../../src/redis/redis-errors.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
+import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
 import { failureOf, logged, totals, until } from './seen.ts'
 
 const APPEND = ['--appendonly', 'yes', '--appendfsync', 'always']
-const open: { close(): Promise<void> }[] = []
-const directories: string[] = []
-
-function directory(): string {
-  const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(made)
-  return made
-}
-
-async function ledgerOn(
-  server: RedisServer,
-  unreachable: WhenUnreachable = 'refuse',
-  at = directory(),
-): Promise<RedisLedger> {
-  const ledger = await RedisLedger.open({ kind: 'single', url: server.socket }, at, unreachable)
-  open.push(ledger)
-  return ledger
-}
-
-afterEach(async () => {
-  for (const one of open.splice(0)) await one.close()
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
+const { directory, ledgerOn } = opened()
 
 describe('Redis is away', () => {
   test('at the start: starts without it, reports that, refuses requests, and serves once it is there', async () => {
     await using server = await RedisServer.start()
     await server.kill()
-    const ledger = await ledgerOn(server)
+    const ledger = await ledgerOn(server.socket)
     expect(ledger.health()).toMatchObject({ ready: false })
     expect(ledger.health().complaint).toContain('Redis is not reached')
     expect(await failureOf(ledger.reserve(accountOf(), holdOf(1)))).toBe('ledger_unavailable')
@@ -56,7 +31,7 @@ describe('Redis is away', () => {
 
   test('in mid-stream: the stream continues, and is charged once when Redis is back', async () => {
     await using server = await RedisServer.start(...APPEND)
-    const ledger = await ledgerOn(server)
+    const ledger = await ledgerOn(server.socket)
     const account = accountOf()
     const reservation = await ledger.reserve(account, holdOf(100))
     await server.kill()
@@ -79,14 +54,14 @@ describe('Redis is away', () => {
     await first.settle(reservation, chargeOf(70))
     await first.close()
     await server.start()
-    const second = await ledgerOn(server, 'refuse', at)
+    const second = await ledgerOn(server.socket, at)
     await until(() => second.health().pending === 0)
     expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
   })
 
   test('`allow` serves without limits, records the requests, and charges them when it is back', async () => {
     await using server = await RedisServer.start()
-    const ledger = await ledgerOn(server, 'allow')
+    const ledger = await ledgerOn(server.socket, directory(), undefined, 'allow')
     await server.kill()
     const account = accountOf(spend({ total: 10 }))
     for (const cost of [70, 80]) await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(cost))
@@ -101,7 +76,7 @@ describe('Redis is away', () => {
 describe('Redis is frozen', () => {
   test('callers wait 250 ms, soon not at all; a reservation made all the same is cancelled uncharged', async () => {
     await using server = await RedisServer.start()
-    const ledger = await ledgerOn(server)
+    const ledger = await ledgerOn(server.socket)
     const account = accountOf()
     await ledger.reserve(account, holdOf(1))
     server.signal('SIGSTOP')
@@ -117,7 +92,7 @@ describe('Redis is frozen', () => {
 
   test('settlements made meanwhile arrive once', async () => {
     await using server = await RedisServer.start()
-    const ledger = await ledgerOn(server)
+    const ledger = await ledgerOn(server.socket)
     const account = accountOf()
     const reservations = []
     for (let i = 0; i < 20; i++) reservations.push(await ledger.reserve(account, holdOf(100)))
@@ -132,7 +107,7 @@ describe('Redis is frozen', () => {
 describe('Redis loses', () => {
   test('acknowledged data: the last minute is sent again, and charged though the reservations are gone', async () => {
     await using server = await RedisServer.start()
-    const ledger = await ledgerOn(server)
+    const ledger = await ledgerOn(server.socket)
     const account = accountOf()
     for (const cost of [70, 80]) await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(cost))
     const running = await ledger.reserve(account, holdOf(100))
@@ -148,7 +123,7 @@ describe('Redis loses', () => {
 
   test('its scripts: they are loaded again without an error', async () => {
     await using server = await RedisServer.start()
-    const ledger = await ledgerOn(server)
+    const ledger = await ledgerOn(server.socket)
     const client = server.client()
     for (let i = 0; i < 5; i++) {
       await client.script('FLUSH')
@@ -156,7 +131,6 @@ describe('Redis loses', () => {
       await client.script('FLUSH')
       expect(await ledger.settle(reservation, chargeOf(70))).toBe('settled')
     }
-    client.disconnect()
   })
   test('the record of old settlements: they are charged, whether they had been sent or not', async () => {
     await using server = await RedisServer.start()
@@ -168,7 +142,7 @@ describe('Redis loses', () => {
     await logged(outbox, settlement, true)
     await logged(outbox, { ...settlement, id: 'never-sent' }, false)
     outbox.close()
-    const ledger = await ledgerOn(server, 'refuse', at)
+    const ledger = await ledgerOn(server.socket, at)
     await until(() => ledger.health().pending === 0)
     expect(ledger.health().complaint).toBeUndefined()
     await until(async () => (await totals(server, account)).spent === 140)
@@ -190,7 +164,7 @@ describe('many settlements at once', () => {
 
   test('what they still hold does not refuse the next request', async () => {
     await using server = await RedisServer.start()
-    const ledger = await ledgerOn(server)
+    const ledger = await ledgerOn(server.socket)
     const account = accountOf({ concurrentRequests: 1 })
     for (let i = 0; i < 20; i++) {
       const reservation = await ledger.reserve(account, holdOf(1))
@@ -204,7 +178,7 @@ describe('many settlements at once', () => {
 describe('Redis answers, but', () => {
   test('is full: no request starts, and running ones are settled', async () => {
     await using server = await RedisServer.start()
-    const ledger = await ledgerOn(server)
+    const ledger = await ledgerOn(server.socket)
     const account = accountOf()
     const reservation = await ledger.reserve(account, holdOf(100))
     const client = server.client()
@@ -214,12 +188,11 @@ describe('Redis answers, but', () => {
     expect(await ledger.settle(reservation, chargeOf(70))).toBe('settled')
     await client.config('SET', 'maxmemory', '0')
     await until(async () => (await failureOf(ledger.reserve(account, holdOf(100)))) === 'none')
-    client.disconnect()
   })
 
   test('holds foreign data under our keys: only that organisation is refused, nothing is deleted', async () => {
     await using server = await RedisServer.start()
-    const ledger = await ledgerOn(server)
+    const ledger = await ledgerOn(server.socket)
     const client = server.client()
     const foreign = accountOf()
     const sound = accountOf()
@@ -234,12 +207,11 @@ describe('Redis answers, but', () => {
       expect(await ledger.settle(await ledger.reserve(sound, holdOf(100)), chargeOf(70))).toBe('settled')
     }
     expect(await client.get(key)).toBe('not ours')
-    client.disconnect()
   })
 
   test('a cancellation that fails for one organisation does not block those of others', async () => {
     await using server = await RedisServer.start()
-    const ledger = await ledgerOn(server)
+    const ledger = await ledgerOn(server.socket)
     const client = server.client()
     const [foreign, sound] = [accountOf(), accountOf()]
     await ledger.settle(await ledger.reserve(sound, holdOf(1)), chargeOf(1))
@@ -250,12 +222,11 @@ describe('Redis answers, but', () => {
     server.signal('SIGCONT')
     await until(async () => (await totals(server, sound)).live === 0)
     expect(await totals(server, sound)).toEqual({ spent: 1, held: 0, live: 0 })
-    client.disconnect()
   })
 
   test('may evict: the start fails', async () => {
     await using server = await RedisServer.start('--maxmemory-policy', 'allkeys-lru')
-    await expect(ledgerOn(server)).rejects.toThrow(
+    await expect(ledgerOn(server.socket)).rejects.toThrow(
       'Redis may evict keys of the ledger (maxmemory-policy allkeys-lru). Set maxmemory-policy noeviction.',
     )
   })
@@ -264,8 +235,7 @@ describe('Redis answers, but', () => {
     await using server = await RedisServer.start()
     const client = server.client()
     await client.config('SET', 'requirepass', 'secret')
-    await expect(ledgerOn(server)).rejects.toThrow(RedisUnfitError)
-    client.disconnect()
+    await expect(ledgerOn(server.socket)).rejects.toThrow(RedisUnfitError)
   })
 })
 
@@ -273,7 +243,7 @@ describe('many requests at once', () => {
   test('holds and charges of one organisation add up over two nodes', async () => {
     await using server = await RedisServer.start()
     const account = accountOf(spend({ total: 1_000_003 }))
-    const nodes = [await ledgerOn(server), await ledgerOn(server)]
+    const nodes = [await ledgerOn(server.socket), await ledgerOn(server.socket)]
     const attempt = async (hold: Hold, i: number): Promise<number> => {
       const node = nodes[i % 2]
       if (node === undefined) return 0
@@ -294,7 +264,7 @@ describe('many requests at once', () => {
 
 test('records of the previous version, which did not count when a bucket was empty, stay usable', async () => {
   await using server = await RedisServer.start()
-  const ledger = await ledgerOn(server)
+  const ledger = await ledgerOn(server.socket)
   const account = accountOf({ requestsPerMinute: 10, tokensPerMinute: 1000, ...spend({ day: 1000 }) })
   const reservation = await ledger.reserve(account, holdOf(100, 600))
   const client = server.client()
@@ -322,5 +292,4 @@ test('records of the previous version, which did not count when a bucket was emp
   expect(organization.tokens).toBeWithin(0, 101)
   await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(30))
   expect((await store.figures(account)).organization.requests).toBe(2)
-  client.disconnect()
 })

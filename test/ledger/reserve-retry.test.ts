@@ -4,9 +4,6 @@
  */
 
 import { describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { laterOf } from '../../src/core/later.ts'
 import type { LimitName } from '../../src/core/limits.ts'
 import type { Account, Hold } from '../../src/ledger/ledger.ts'
@@ -20,8 +17,11 @@ import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import type { ReserveReply, ScopeName } from '../../src/ledger/reservation-store.ts'
 import { TIMED_OUT } from '../../src/redis/redis-errors.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
+import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
 import { breakConnections, failureOf, totals, until } from './seen.ts'
+
+const { directory } = opened()
 
 type Refused = Extract<ReserveReply, { outcome: 'refused' }>
 
@@ -153,7 +153,6 @@ class StuckOutbox extends Outbox {
 
 test('a settlement whose commit hangs does not block a refused caller for ever', async () => {
   await using server = await RedisServer.start()
-  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   const link = new RedisLink({ kind: 'single', url: server.socket })
   await link.start()
   const waits: { readonly ms: number; readonly end: () => void }[] = []
@@ -165,7 +164,7 @@ test('a settlement whose commit hangs does not block a refused caller for ever',
       return () => undefined
     },
   }
-  const ledger = new RedisLedger(link, new StuckOutbox(directory), 'refuse', time)
+  const ledger = new RedisLedger(link, new StuckOutbox(directory()), 'refuse', time)
   const one = accountOf({ concurrentRequests: 1 })
   const reservation = await ledger.reserve(one, holdOf(100))
   void ledger.settle(reservation, chargeOf(70))
@@ -180,12 +179,10 @@ test('a settlement whose commit hangs does not block a refused caller for ever',
   // The refused request consumed nothing.
   expect(await totals(server, one)).toEqual({ spent: 0, held: 100, live: 1 })
   await ledger.close()
-  rmSync(directory, { recursive: true, force: true })
 })
 
 test('a call without a reply, then a refusal: what it holds is given back, not what the next one holds', async () => {
   await using server = await RedisServer.start()
-  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   const link = new RedisLink({ kind: 'single', url: server.socket })
   await link.start()
   const { store } = link
@@ -209,7 +206,7 @@ test('a call without a reply, then a refusal: what it holds is given back, not w
     },
   })
   Object.defineProperty(link, 'store', { value: lossy })
-  const ledger = new RedisLedger(link, new Outbox(directory), 'refuse')
+  const ledger = new RedisLedger(link, new Outbox(directory()), 'refuse')
   const narrow = accountOf({}, spend({ day: 50 }))
   const wide = { ...narrow, keyLimits: {} }
   const [first, alone] = [holdOf(100), holdOf(100)]
@@ -227,9 +224,7 @@ test('a call without a reply, then a refusal: what it holds is given back, not w
   await ledger.settle(next, chargeOf(70))
   await until(() => ledger.health().pending === 0)
   expect(await totals(server, narrow)).toEqual({ spent: 70, held: 0, live: 0 })
-  client.disconnect()
   await ledger.close()
-  rmSync(directory, { recursive: true, force: true })
 })
 
 test('a cancellation leaves later turns, whether they came before it or come after it', async () => {
@@ -244,5 +239,4 @@ test('a cancellation leaves later turns, whether they came before it or come aft
   expect((await store.reserve(account, later)).outcome).toBe('ended')
   expect((await store.reserve(account, { ...later, turn: 1 })).outcome).toBe('granted')
   expect(await totals(server, account)).toEqual({ spent: 0, held: 200, live: 2 })
-  client.disconnect()
 })

@@ -7,27 +7,20 @@ import { Database } from 'bun:sqlite'
 import { describe, expect, test } from 'bun:test'
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Redis } from 'ioredis'
-import { openUsageLog } from '../../src/assembly/open-ledger.ts'
 import type { Account, Reservation } from '../../src/ledger/ledger.ts'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisLink } from '../../src/ledger/redis/redis-link.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
-import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-figures.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { LossyProxy } from './lossy-proxy.ts'
 import { opened } from './opened.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
-import { breakConnections, failureOf, logged, until } from './seen.ts'
+import { breakConnections, copied, failureOf, logged, serve, until, usage } from './seen.ts'
 
 const { open, directory, ledgerOn } = opened()
-
-async function serve(ledger: RedisLedger, account: Account, cost: number): Promise<void> {
-  await ledger.settle(await ledger.reserve(account, holdOf(cost)), chargeOf(cost))
-}
 
 /** Ages all acknowledged settlements of this node, so that none is sent again for being recent. */
 async function grownOld(ledger: RedisLedger, at: string): Promise<void> {
@@ -66,17 +59,6 @@ async function spentOf(server: RedisServer, account: Account) {
 
 function all(spent: number) {
   return { spent, days: spent, months: spent, key: spent, held: 0 }
-}
-
-async function usage(server: RedisServer, organization: string): Promise<UsageFigures> {
-  const log = await openUsageLog({
-    ledger: { kind: 'redis', redis: { kind: 'single', url: server.socket } },
-    ledgerUnreachable: 'refuse',
-    dataDir: '',
-  })
-  const rows = await log.read({ sinceDay: 0, untilDay: 1e6, organization })
-  await log.close()
-  return rows.reduce<UsageFigures>(addUsage, noUsage)
 }
 
 describe('a crash without an append-only file', () => {
@@ -240,22 +222,10 @@ describe('a crash without an append-only file', () => {
       ['direct', '20'],
       ['direct', '300'],
     ])
-    client.disconnect()
   })
 })
 
 describe('a server that is set back while both connections stay open', () => {
-  /** Copies all data of Redis; the returned function puts it back. */
-  async function kept(client: Redis): Promise<() => Promise<void>> {
-    const dumps = new Map<string, Buffer | null>()
-    for (const name of await client.keys('*')) dumps.set(name, await client.dumpBuffer(name))
-    return async () => {
-      const all = client.multi().flushall()
-      for (const [name, dump] of dumps) if (dump !== null) all.restore(name, 0, dump)
-      await all.exec()
-    }
-  }
-
   test.each([
     ['a connection is lost', 'onLost'],
     ['a part of a cluster came back or moved', 'onReady'],
@@ -270,14 +240,13 @@ describe('a server that is set back while both connections stay open', () => {
     await serve(ledger, account, 100)
     await until(() => ledger.health().pending === 0)
     const client = server.client()
-    const setBack = await kept(client)
+    const setBack = await copied(client)
     await serve(ledger, account, 200)
     await until(() => ledger.health().pending === 0)
     await setBack()
     link[event]()
     expect(await failureOf(ledger.reserve(account, holdOf(701)))).toBe('quota_exhausted')
     expect(await spentOf(server, account)).toEqual(all(300))
-    client.disconnect()
   })
 })
 
@@ -400,7 +369,6 @@ test('Redis deletes its records early, and the connection breaks: nothing is cha
   await until(async () => (await failureOf(serve(ledger, account, 1))) === 'none')
   await until(() => ledger.health().pending === 0)
   expect(await spentOf(server, account)).toEqual(all(132_001))
-  client.disconnect()
 })
 
 describe('a settlement that was sent long ago and not acknowledged', () => {
@@ -468,7 +436,6 @@ describe('two gateways on copies of one data_dir', () => {
     await expect(opening).rejects.toThrow('Another gateway uses a copy of this data_dir')
     await opening.catch(() => undefined)
     expect((await spentOf(server, account)).spent).toBe(20)
-    client.disconnect()
   })
 
   test('the second starts while Redis is away: it serves nothing, and reports why', async () => {

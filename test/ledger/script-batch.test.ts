@@ -1,22 +1,15 @@
 /** Script calls reach Redis in one write for each turn of the loop, each with its own reply, also on a busy loop. */
 
-import { afterEach, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { expect, test } from 'bun:test'
 import type { Account } from '../../src/ledger/ledger.ts'
-import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
+import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
 import { failureOf, totals, until } from './seen.ts'
 
-const directories: string[] = []
-
-afterEach(() => {
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
+const { ledgerOn } = opened()
 
 /** Blocks the event loop. */
 function block(ms: number): void {
@@ -44,7 +37,6 @@ test('the calls of one turn are one write, and other commands in between keep th
   )
   expect(replies).toEqual(Array.from({ length: 20 }, (_, i) => ['granted', `number ${i}`]).flat())
   expect(writes.filter((calls) => calls > 0)).toEqual([20])
-  client.disconnect()
 })
 
 test('reservations of one turn are one call for each 16 of an organisation, decided in their order', async () => {
@@ -62,7 +54,6 @@ test('reservations of one turn are one call for each 16 of an organisation, deci
   // 20 reservations of each organisation: 16 and 4.
   expect(await client.info('commandstats')).toContain('cmdstat_evalsha:calls=4,')
   for (const account of accounts) expect(await totals(server, account)).toEqual({ spent: 0, held: 162, live: 18 })
-  client.disconnect()
 })
 
 test('keys have their own scopes in one call, and a repeated reservation changes nothing', async () => {
@@ -77,7 +68,6 @@ test('keys have their own scopes in one call, and a repeated reservation changes
   expect(replies.map(({ outcome }) => outcome)).toEqual(['granted', 'granted', 'refused', 'granted'])
   const { organization, key } = await store.figures(one)
   expect([organization.live, key.live, (await store.figures(other)).key.live]).toEqual([2, 1, 1])
-  client.disconnect()
 })
 
 test('a key of an unknown version does not reject the reservations beside it', async () => {
@@ -97,7 +87,6 @@ test('a key of an unknown version does not reject the reservations beside it', a
     ),
   )
   expect(replies).toEqual(['granted', expect.stringContaining('VERSION'), 'granted'])
-  client.disconnect()
 })
 
 test('settlements of one turn are one call for each 16 of an organisation, each with its own reply', async () => {
@@ -118,7 +107,6 @@ test('settlements of one turn are one call for each 16 of an organisation, each 
   // 40 settlements of each organisation: 16, 16 and 8.
   expect(await client.info('commandstats')).toContain('cmdstat_evalsha:calls=6,')
   for (const account of accounts) expect(await totals(server, account)).toEqual({ spent: 140, held: 0, live: 0 })
-  client.disconnect()
 })
 
 test('a reservation of an unknown version does not hold up the settlements beside it', async () => {
@@ -135,7 +123,6 @@ test('a reservation of an unknown version does not hold up the settlements besid
     settled.map((reply) => Promise.resolve(reply).catch((error: Error) => error.message)),
   )
   expect(replies).toEqual(['settled', expect.stringContaining('VERSION'), 'settled'])
-  client.disconnect()
 })
 
 test('names with letters of several bytes arrive whole', async () => {
@@ -149,7 +136,6 @@ test('names with letters of several bytes arrive whole', async () => {
   expect((await store.figures(account)).key.live).toBe(2)
   const settled = holds.map(({ id }) => store.settle({ id, account, admittedMs: Date.now() }, chargeOf(1, 'модель')))
   expect(await Promise.all(settled)).toEqual(['settled', 'settled'])
-  client.disconnect()
 })
 
 test('calls of a client that is still connecting are sent when it is connected', async () => {
@@ -159,14 +145,11 @@ test('calls of a client that is still connecting are sent when it is connected',
   const account = accountOf()
   const replies = await Promise.all(Array.from({ length: 5 }, () => store.reserve(account, holdOf(1))))
   expect(replies.map(({ outcome }) => outcome)).toEqual(Array(5).fill('granted'))
-  client.disconnect()
 })
 
 test.each([1, 5])('a busy loop rejects none of 300 requests at once, of %i organisation(s)', async (count) => {
   await using server = await RedisServer.start()
-  const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(directory)
-  const ledger = await RedisLedger.open({ kind: 'single', url: server.socket }, directory, 'refuse')
+  const ledger = await ledgerOn(server.socket)
   // At most 64 of an organisation are in flight: of one organisation alone, most wait in the queue for several turns.
   const accounts = Array.from({ length: count }, () => accountOf())
   for (const account of accounts) await ledger.settle(await ledger.reserve(account, holdOf(1)), chargeOf(1))

@@ -2,9 +2,8 @@
  * The ledger in a Redis Cluster of three masters, and with a Sentinel: real processes on ports that the system chose.
  */
 
-import { afterEach, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { type LedgerPlace, openAccountUsageReader, openUsageLog } from '../../src/assembly/open-ledger.ts'
@@ -19,23 +18,19 @@ import { dayOf } from '../../src/ledger/window.ts'
 import { openLedger } from '../support/open-ledger.ts'
 import { lastingPort } from '../support/ports.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
+import { opened } from './opened.ts'
 import { REDIS } from './programs.ts'
 
-const directories: string[] = []
-const processes: Bun.Subprocess[] = []
+const { open, directory } = opened()
 
-afterEach(async () => {
-  for (const child of processes.splice(0)) {
+function spawned(...words: string[]): Bun.Subprocess {
+  const child = Bun.spawn(words, { stdout: 'ignore', stderr: 'ignore' })
+  const close = () => {
     child.kill('SIGKILL')
-    await child.exited
+    return child.exited
   }
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
-
-function directory(): string {
-  const made = mkdtempSync(join(tmpdir(), 'weir-ledger-redis-'))
-  directories.push(made)
-  return made
+  open.push({ close })
+  return child
 }
 
 interface Server {
@@ -47,8 +42,7 @@ interface Server {
 async function node(...settings: readonly string[]): Promise<Server> {
   const port = await lastingPort()
   const place = ['--port', String(port), '--bind', '127.0.0.1', '--dir', directory(), '--save', '']
-  const process = Bun.spawn([REDIS, ...place, ...settings], { stdout: 'ignore', stderr: 'ignore' })
-  processes.push(process)
+  const process = spawned(REDIS, ...place, ...settings)
   const client = new Redis(port, { retryStrategy: () => 20, maxRetriesPerRequest: null })
   client.on('error', () => undefined)
   await client.ping()
@@ -317,7 +311,7 @@ test('a master is found through a sentinel', async () => {
   const port = await lastingPort()
   const file = join(directory(), 'sentinel.conf')
   writeFileSync(file, `port ${port}\nbind 127.0.0.1\nsentinel monitor mymaster 127.0.0.1 ${master.port} 1\n`)
-  processes.push(Bun.spawn([REDIS, file, '--sentinel'], { stdout: 'ignore', stderr: 'ignore' }))
+  spawned(REDIS, file, '--sentinel')
   const probe = new Redis(port, { retryStrategy: () => 20, maxRetriesPerRequest: null })
   probe.on('error', () => undefined)
   await probe.ping()
@@ -333,7 +327,7 @@ test('a sentinel that requires a password: the right one works; another or none 
   const file = join(directory(), 'sentinel.conf')
   const watch = [`sentinel monitor mymaster 127.0.0.1 ${master.port} 1`, 'sentinel auth-pass mymaster secret']
   writeFileSync(file, [`port ${port}`, 'bind 127.0.0.1', 'requirepass secret', ...watch, ''].join('\n'))
-  processes.push(Bun.spawn([REDIS, file, '--sentinel'], { stdout: 'ignore', stderr: 'ignore' }))
+  spawned(REDIS, file, '--sentinel')
   const probe = new Redis(port, { password: 'secret', retryStrategy: () => 20, maxRetriesPerRequest: null })
   probe.on('error', () => undefined)
   await probe.ping()
@@ -361,7 +355,7 @@ test("a sentinel's master dies with data that its replica lacks: all of it is ch
     'failover-timeout mymaster 2000',
   ]
   writeFileSync(file, [`port ${port}`, 'bind 127.0.0.1', ...watch.map((line) => `sentinel ${line}`), ''].join('\n'))
-  processes.push(Bun.spawn(['redis-server', file, '--sentinel'], { stdout: 'ignore', stderr: 'ignore' }))
+  spawned('redis-server', file, '--sentinel')
   const probe = new Redis(port, { retryStrategy: () => 20, maxRetriesPerRequest: null })
   probe.on('error', () => undefined)
   await until(async () => String(await probe.call('SENTINEL', 'REPLICAS', 'mymaster')).includes(String(replica.port)))

@@ -4,26 +4,20 @@
  * it of `src/ledger/redis/redis-ledger.ts`; never regenerate it.
  */
 
-import { afterEach, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { expect, test } from 'bun:test'
 import type { Account, Hold, Ledger, Reservation } from '../../src/ledger/ledger.ts'
 import { openReader, RedisAuditLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
+import { opened } from './opened.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
 import { failureOf, totals, until } from './seen.ts'
 
 const EARLIER = '../fixtures/ledger/earlier-redis-ledger.js'
 const KEEP_MS = 1e15
-const directories: string[] = []
-
-afterEach(() => {
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
+const { directory } = opened()
 
 /** The ledger of the node `earlier` and the one of this version. */
 async function nodes(server: RedisServer): Promise<readonly [Ledger, Ledger]> {
@@ -31,9 +25,7 @@ async function nodes(server: RedisServer): Promise<readonly [Ledger, Ledger]> {
   const place = { kind: 'single', url: server.socket, timeoutMs: 20_000 } as const
   const { RedisLedger: Earlier }: { readonly RedisLedger: typeof RedisLedger } = await import(EARLIER)
   const open = (Kind: typeof RedisLedger) => {
-    const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-    directories.push(directory)
-    return Kind.open(place, directory, 'refuse', { keepMs: KEEP_MS })
+    return Kind.open(place, directory(), 'refuse', { keepMs: KEEP_MS })
   }
   return [await open(Earlier), await open(RedisLedger)]
 }
@@ -115,7 +107,6 @@ test('law: random requests of both versions are charged once each, also over a l
   // Rows of before the loss are in the outboxes of their nodes alone.
   for (const [id, cost] of await audited(server, account))
     expect([seed, id, cost]).toEqual([seed, id, charged.get(id) ?? -1])
-  client.disconnect()
   await Promise.all(ledgers.map((ledger) => ledger.close()))
 })
 

@@ -3,7 +3,7 @@
  * alarm once.
  */
 
-import { afterEach, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { Redis } from 'ioredis'
 import type { KeyRecord } from '../../src/keys/key-record.ts'
 import { openRedisKeyStore } from '../../src/keys/redis-key-store.ts'
@@ -13,14 +13,11 @@ import { openReader, RedisAccountUsageReader } from '../../src/ledger/redis/read
 import { ORGANIZATIONS_KEY, redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
+import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
 
 const DAY_MS = 86_400_000
-const open: { close(): unknown }[] = []
-
-afterEach(async () => {
-  for (const one of open.splice(0)) await one.close()
-})
+const { open } = opened()
 
 /** Fields of unknown keys, which are never deleted. */
 async function fill(client: Redis, organization: string, count: number): Promise<void> {
@@ -61,7 +58,6 @@ test('foreign data under the keys of one organisation does not keep others from 
   await fill(client, 'many', FIELDS_ALARM)
   await upkeep.look()
   expect([measured, alarms]).toEqual([[FIELDS_ALARM], [{ organization: 'many', fields: FIELDS_ALARM }]])
-  client.disconnect()
 })
 
 test.each([
@@ -146,7 +142,6 @@ test('the alarm is raised at the limit, for that organisation only, and once unt
   await client.hset(redisKey('many', 'scopes'), 'kone-more', 'x')
   await upkeep.look()
   expect(alarms).toHaveLength(2)
-  client.disconnect()
 })
 
 /** The state of a key of an organisation: when it was last used, and whether a request of it runs. */
@@ -212,5 +207,4 @@ test('records of ended keys go a day after their last request; others stay, and 
   expect(await kept()).toEqual(Object.entries(cases).flatMap(([key, { stays }]) => (stays ? [key] : [])))
   expect(await client.hget(redisKey(organization, 'scopes'), '')).toBe(before)
   expect(await client.hlen(redisKey(organization, 'scopes'))).toBe(1000 + 6 + 2)
-  client.disconnect()
 })

@@ -145,5 +145,4 @@ test('Redis folds old days while others read', async () => {
   await foldUsage(client, new RedisStore(client, client), TODAY)
   expect(await client.hgetall(redisKey('acme', 'usage'))).toEqual(before)
   await log.close()
-  client.disconnect()
 })
