@@ -85,7 +85,7 @@ export class KeyChanges {
     const { token, sha256, shown } = newToken()
     const record = { ...description, sha256, shown, createdMs: nowMs }
     const entry = this.entry('key.created', id, { organization, ...detailsOf(description) })
-    const isCreated = await this.changed(async (store) => {
+    const isCreated = await inForce(this.parts, async (store) => {
       checkPrices(config, await ownerOf(config, store, organization), record)
       return await store.create(record, entry)
     })
@@ -157,7 +157,7 @@ export class KeyChanges {
       const revokedMs = isBlocked ? nowMs : undefined
       return withSpent({ ...description, sha256, shown, createdMs: nowMs, revokedMs }, before)
     })
-    return await this.changed(async (store) => {
+    return await inForce(this.parts, async (store) => {
       const known = new Set(allOrganizations(config.organizations, await store.organizations()).map(({ id }) => id))
       const missing = records.find(({ organization }) => !known.has(organization))
       if (missing !== undefined)
@@ -190,7 +190,7 @@ export class KeyChanges {
     checkId(id)
     const nowMs = Date.now()
     const configured = this.configured(id)
-    const outcomes = await this.changed(async (store) => {
+    const outcomes = await inForce(this.parts, async (store) => {
       const stored = await store.revoke(id, nowMs, this.entry('key.revoked', id, {}))
       if (configured === undefined) {
         if (stored === 'unknown') throw await unknownKey(store, id)
@@ -221,7 +221,7 @@ export class KeyChanges {
     entry: AdminEntry,
   ): Promise<KeyRecord> {
     checkId(id)
-    return await this.changed(async (store) => {
+    return await inForce(this.parts, async (store) => {
       const known = (await store.get(id))?.organization
       const owner = known === undefined ? undefined : await organizationOf(this.parts.config, store, known)
       const record = await store.change(id, (before) => edit(before, owner), entry)
@@ -232,10 +232,6 @@ export class KeyChanges {
         `key ${quoted(id)} is in the configuration; change it there and send SIGHUP to weir serve`,
       )
     })
-  }
-
-  private changed<Result>(make: (store: KeyStore) => Promise<Result>): Promise<Result> {
-    return inForce(this.parts, make)
   }
 
   private configured(id: string): { readonly organization: string; readonly key: KeyConfig } | undefined {

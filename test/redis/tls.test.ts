@@ -1,8 +1,7 @@
 /** Redis over TLS: weir connects only with a valid certificate, and reports what is wrong in one line. */
 
-import { afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { beforeAll, describe, expect, test } from 'bun:test'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import type { RedisConfig } from '../../src/core/redis-config.ts'
@@ -10,6 +9,7 @@ import { openRedisKeyStore } from '../../src/keys/redis-key-store.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisUnfitError } from '../../src/redis/redis-errors.ts'
 import { accountOf, chargeOf, holdOf } from '../ledger/conformance.ts'
+import { opened } from '../ledger/opened.ts'
 import { REDIS } from '../ledger/programs.ts'
 import { RedisServer } from '../ledger/redis-server.ts'
 import { failureOf, totals, until } from '../ledger/seen.ts'
@@ -23,8 +23,7 @@ const CLIENT = { certificate: pem('client.crt'), key: pem('client.key') }
 
 type Certificate = 'good' | 'expired' | 'wrong-name' | 'self-signed'
 
-const open: { close(): Promise<void> }[] = []
-const directories: string[] = []
+const { open, directory } = opened()
 
 beforeAll(() => {
   const { stderr, stdout } = Bun.spawnSync([REDIS, '--port', '0', '--tls-port', '0', '--loglevel', 'nonsense'])
@@ -32,17 +31,6 @@ beforeAll(() => {
   const output = `${stdout}${stderr}`
   if (output.includes("'tls-port")) throw new Error(`${REDIS} was built without TLS. Use Debian's package.`)
 })
-
-afterEach(async () => {
-  for (const one of open.splice(0)) await one.close()
-  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
-})
-
-function directory(): string {
-  const made = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
-  directories.push(made)
-  return made
-}
 
 async function openAt(place: RedisConfig): Promise<RedisLedger> {
   const ledger = await RedisLedger.open(place, directory(), 'refuse')
@@ -71,9 +59,7 @@ async function secure(name: Certificate, ...settings: readonly string[]): Promis
 
 /** Makes the server require a password. */
 async function locked(server: RedisServer): Promise<void> {
-  const client = server.client()
-  await client.config('SET', 'requirepass', 'secret')
-  client.disconnect()
+  await server.client().config('SET', 'requirepass', 'secret')
 }
 
 async function works(ledger: RedisLedger, server: RedisServer): Promise<void> {
@@ -188,7 +174,6 @@ describe('at run time the ledger is not ready, reports the cause, and recovers o
     await until(() => ledger.health().ready && ledger.health().pending === 0)
     expect(ledger.health().complaint).toBeUndefined()
     expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
-    client.disconnect()
   })
 })
 
@@ -221,7 +206,6 @@ test('a cluster: every node uses TLS', async () => {
   const nodes = [url]
   expect(await refusal({ kind: 'cluster', nodes })).toBe(UNTRUSTED('UNABLE_TO_VERIFY_LEAF_SIGNATURE'))
   await works(await openAt({ kind: 'cluster', nodes, tls: CA }), server)
-  client.disconnect()
 })
 
 test('a sentinel and its master: both connections use TLS', async () => {

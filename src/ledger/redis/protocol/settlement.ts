@@ -10,22 +10,17 @@ export interface Settlement extends Admission {
   readonly heldMicroUsd: number
 }
 
+/** Fields that an entry may lack, because earlier versions did not write them. */
+const ADDED = { model: '', provider: '', remote: '', cacheWriteTokens: 0, node: '' }
+type Added = keyof typeof ADDED | 'tags'
+
 /** Earlier versions read and write this form, so it stays: an outbox is used across upgrades and downgrades. */
 interface StoredSettlement {
   readonly account: Account
   readonly closing: {
     readonly id: string
-    readonly settlement: Omit<
-      Charge,
-      keyof Estimate | 'model' | 'provider' | 'tags' | 'remote' | 'cacheWriteTokens' | 'node'
-    > & {
-      readonly amounts: Estimate
-      readonly model?: string | undefined
-      readonly provider?: string | undefined
-      readonly tags?: string | undefined
-      readonly remote?: string | undefined
-      readonly cacheWriteTokens?: number | undefined
-      readonly node?: string | undefined
+    readonly settlement: Omit<Charge, keyof Estimate | Added> & { readonly amounts: Estimate } & {
+      readonly [Field in Added]?: Charge[Field]
     }
     readonly admittedMs: number
     readonly direct: false
@@ -37,7 +32,7 @@ export function settlementText({ account, id, admittedMs, charge, heldMicroUsd }
   const { inputTokens, outputTokens, costMicroUsd, model, provider, ...rest } = charge
   const amounts = { inputTokens, outputTokens, costMicroUsd }
   // Earlier versions count a request if its model is present.
-  const settlement = { amounts, ...rest, model: model || undefined, provider: provider || undefined }
+  const settlement = { amounts, ...rest, ...(model && { model }), ...(provider && { provider }) }
   const stored = { account, closing: { id, settlement, admittedMs, direct: false }, heldMicroUsd } as const
   return JSON.stringify(stored satisfies StoredSettlement)
 }
@@ -56,16 +51,7 @@ export function settlementOfRow(row: AuditRow, account?: Account): Settlement {
 
 export function settlementOf(text: string): Settlement {
   const { account, closing, heldMicroUsd }: StoredSettlement = JSON.parse(text)
-  const {
-    amounts,
-    model = '',
-    provider = '',
-    tags,
-    remote = '',
-    cacheWriteTokens = 0,
-    node = '',
-    ...rest
-  } = closing.settlement
-  const charge = { ...rest, model, provider, tags: storedTags(tags), remote, cacheWriteTokens, node, ...amounts }
+  const { amounts, tags, ...rest } = closing.settlement
+  const charge = { ...ADDED, ...rest, tags: storedTags(tags), ...amounts }
   return { id: closing.id, account, admittedMs: closing.admittedMs, charge, heldMicroUsd }
 }

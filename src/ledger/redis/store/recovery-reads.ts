@@ -18,10 +18,7 @@ const OPEN_STATES: ReadonlySet<number | undefined> = new Set([1, 3])
 /** Fields of a hash that one call reads. */
 export const FIELDS_PER_CALL = 500
 
-/**
- * The figures that Redis has of a node in the given places, all of one organisation. Days before `foldedBefore`, or
- * before the day to which Redis has folded if that is later, are summed by month.
- */
+/** As `RecoverableStore` has it. */
 export async function figuresOfNode(
   redis: Redis | Cluster,
   node: string,

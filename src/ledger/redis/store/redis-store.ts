@@ -103,13 +103,8 @@ export class RedisStore implements RecoverableStore {
   }
 
   async figures(account: Account): Promise<AccountUsage> {
-    const { numbers } = await this.scripts.call(
-      this.other,
-      'figures',
-      account.organization,
-      this.accountArguments(account, ''),
-    )
-    return accountUsageOf(numbers)
+    const values = this.accountArguments(account, '')
+    return accountUsageOf((await this.scripts.call(this.other, 'figures', account.organization, values)).numbers)
   }
 
   /** Adds the usage of a day to its month, or that of an hour to its day. */
@@ -227,11 +222,11 @@ export class RedisStore implements RecoverableStore {
 
   async countersKept(organization: string, names: readonly string[]): Promise<KeptCounters> {
     const { numbers } = await this.scripts.call(this.other, 'kept', organization, { names: JSON.stringify(names) })
-    const keptMs = names.map((name, i) => [name, numberAt(numbers, i + 1)] as const)
-    return {
-      epoch: numberAt(numbers, 0),
-      keptMs: new Map(keptMs.map(([name, ms]) => [name, ms === -1 ? undefined : ms])),
-    }
+    const keptMs = names.map((name, i) => {
+      const ms = numberAt(numbers, i + 1)
+      return [name, ms === -1 ? undefined : ms] as const
+    })
+    return { epoch: numberAt(numbers, 0), keptMs: new Map(keptMs) }
   }
 
   async restore(epoch: number, node: string, row: NumberedRow): Promise<number | 'all' | undefined> {
