@@ -166,5 +166,4 @@ test.each([1, 5])('a busy loop rejects none of 300 requests at once, of %i organ
   isDone = true
   expect(new Set(asked)).toEqual(new Set(['none']))
   for (const account of accounts) await until(async () => (await totals(server, account)).live === each)
-  await ledger.close()
 })
