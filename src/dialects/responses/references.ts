@@ -22,10 +22,7 @@ interface Reference {
   readonly id: string
 }
 
-/**
- * The body with each reference replaced by the stored item; the same body if there is none. It comes
- * later if a store is asked.
- */
+/** The body with each reference replaced by the stored item; later if a store is asked, the same if there is none. */
 export function withoutReferences(
   body: RequestBody,
   { items, types }: Items,
