@@ -82,6 +82,13 @@ export class JsonBuilder {
     this.span(entries.fromAt(entry), entries.toAt(entry), entries.arena)
   }
 
+  /** The span of an entry between two parts. */
+  entryBetween(before: Part, entries: Entries, entry: number, after: Part): void {
+    this.part(before)
+    this.entry(entries, entry)
+    this.part(after)
+  }
+
   /** Bytes of the request, such as the inside of a string. */
   span(from: number, to: number, source: Arena = this.source): void {
     const buffer = source.bufferAt(from)

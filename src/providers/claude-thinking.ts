@@ -196,6 +196,21 @@ function effortLessonOf(effort: string): Lesson<EffortGaps> | undefined {
   return EFFORT_LESSONS.find(({ field }) => field === `effort ${effort}`)
 }
 
+/** "The `content[].thinking` in the thinking mode must be passed back to the API." */
+export const missesThinking = rejecting('thinking\\b[^]*\\bmust be passed back')
+
+/**
+ * For servers of the Messages API that want back the thinking of each earlier turn with calls, as DeepSeek's does.
+ * Outside native mode callers have none to send, because they are shown none; an empty block is accepted. Anthropic
+ * itself rejects it, so only a server that has missed it gets it.
+ */
+export const THINKING = makeLesson<{ readonly wantsThinking: boolean }>(
+  'thinking',
+  { wantsThinking: true },
+  /be passed back/gi,
+  0,
+)
+
 /** The settings that a model takes while it thinks. */
 export function keptSampling(
   { sampling: { temperature, topP } }: ChatRequest,

@@ -67,9 +67,7 @@ export class SentDocument {
   heading(json: JsonBuilder): void {
     const { conversation, nameEntry: name, contextEntry: context } = this
     if (name !== NO_ENTRY) {
-      json.part(HEADING)
-      json.entry(conversation, name)
-      json.part(CLOSE_HEADING)
+      json.entryBetween(HEADING, conversation, name, CLOSE_HEADING)
     }
     if (context === NO_ENTRY) return
     if (name !== NO_ENTRY) json.part(LINE_END)

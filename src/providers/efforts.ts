@@ -98,6 +98,12 @@ export function claudeThinking(model: string): ClaudeThinking {
   return version > 406 ? ADAPTIVE : EITHER
 }
 
+/** Those before Claude 3.7 never think. Other servers' models may. */
+export function claudeThinks(model: string): boolean {
+  const { takesBudget, takesAdaptive } = claudeThinking(model)
+  return takesBudget || takesAdaptive
+}
+
 /** How a model of Gemini thinks: by a level, within a range of tokens (0 turns it off), or not at all. */
 export interface GeminiThinking {
   readonly levels: readonly EffortWord[]

@@ -6,7 +6,7 @@
 import type { BytePieces } from '../core/byte-pieces.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError } from '../core/provider-error.ts'
-import { FormStore, type LearningTarget } from './form-store.ts'
+import { FormStore, type Kept, type LearningTarget } from './form-store.ts'
 import type { Learned, Provider, Rejection, Target } from './provider.ts'
 
 /** What a rejection suggests. */
@@ -44,40 +44,10 @@ function placeOf(endpoint: Endpoint): FormPlace {
   return places.getOrInsertComputed(endpoint, () => ({ store: new FormStore(), entryOf: () => endpoint.name }))
 }
 
-/** Models of one endpoint: with a pattern, callers choose their names. */
-const MODELS_MAX = 1000
-
-/**
- * What is known of a target before any request: addresses, headers, which form of its API a model takes. Made once for
- * each endpoint and model, and dropped with the endpoint: to find out by patterns which server and model it is, and to
- * write the address, took a fifth of the time of a small request.
- */
-class PerTarget<T> {
-  private readonly known = new WeakMap<Endpoint, Map<string, T>>()
-
-  constructor(private readonly make: (target: Target) => T) {}
-
-  of(target: Target): T {
-    let models = this.known.get(target.endpoint)
-    if (models === undefined) {
-      models = new Map()
-      this.known.set(target.endpoint, models)
-    }
-    const key = target.api === undefined ? target.model : `${target.api} ${target.model}`
-    let made = models.get(key)
-    if (made === undefined) {
-      made = this.make(target)
-      if (models.size >= MODELS_MAX) models.clear()
-      models.set(key, made)
-    }
-    return made
-  }
-}
-
 /** How requests to one target are written, and what was learned about that. */
 class KnownForm<Form extends object> {
-  readonly store: FormStore
-  readonly target: LearningTarget
+  private readonly store: FormStore
+  private readonly target: LearningTarget
   private revision = -1
   /** The store's revision when it last knew that the target reports usage. */
   private usageRevision = -1
@@ -86,7 +56,7 @@ class KnownForm<Form extends object> {
   private untilMs = Number.POSITIVE_INFINITY
 
   constructor(
-    readonly base: Form,
+    private readonly base: Form,
     { endpoint, model }: Target,
     private readonly lessonOf: (field: string) => Lesson<Form> | undefined,
   ) {
@@ -103,9 +73,25 @@ class KnownForm<Form extends object> {
     return this.current
   }
 
-  /** Whether requests were written so at that time (`performance.now()`). */
-  follows(field: string, atMs: number): boolean {
+  /** The fields of all that the target has taught. */
+  get learned(): readonly string[] {
+    return this.store.of(this.target).map(({ field }) => field)
+  }
+
+  get reportsUsage(): boolean {
+    return this.store.reportsUsage(this.target)
+  }
+
+  /** Whether requests that were sent at that time (`performance.now()`) were written so. */
+  follows({ field }: Lesson<Form>, atMs: number): boolean {
     return this.store.wasFollowed(this.target, field, atMs)
+  }
+
+  /** As before the lesson. */
+  without({ change }: Lesson<Form>): Form {
+    const before = { ...this.form }
+    for (const name in change) before[name] = this.base[name]
+    return before
   }
 
   /** The target has reported the usage of a stream that asked for it. */
@@ -113,6 +99,15 @@ class KnownForm<Form extends object> {
     if (this.usageRevision === this.store.revision) return
     this.store.reportedUsage(this.target)
     this.usageRevision = this.store.revision
+  }
+
+  /** The target has rejected the old form and accepted the new one. */
+  add(
+    { field, givesUpUsage }: Pick<Lesson<Form>, 'field' | 'givesUpUsage'>,
+    organization: string,
+    seen: string,
+  ): Kept | undefined {
+    return this.store.add({ ...this.target, field, givesUpUsage, organization, seen })
   }
 
   private update(): void {
@@ -123,63 +118,47 @@ class KnownForm<Form extends object> {
   }
 }
 
-/** The form of requests to each target: what its address and model imply, and what it has taught. */
+/** Models of one endpoint: with a pattern, callers choose their names. */
+const MODELS_MAX = 1000
+
+/**
+ * The form of requests to each target: what its address and model imply, such as addresses and headers, and what it has
+ * taught. Made once for each endpoint and model, and dropped with the endpoint: to find out by patterns which server and
+ * model it is, and to write the address, took a fifth of the time of a small request.
+ */
 export class TargetForms<Form extends object> {
-  private readonly known: PerTarget<KnownForm<Form>>
+  private readonly known = new WeakMap<Endpoint, Map<string, KnownForm<Form>>>()
+  private readonly lessonOf: (field: string) => Lesson<Form> | undefined
 
   /** `named`: the lessons whose fields have names of callers in them. */
   constructor(
-    make: (target: Target) => Form,
+    private readonly make: (target: Target) => Form,
     lessons: readonly Lesson<Form>[],
     named: (field: string) => Lesson<Form> | undefined = () => undefined,
   ) {
     const byField = new Map(lessons.map((lesson) => [lesson.field, lesson]))
-    const lessonOf = (field: string) => byField.get(field) ?? named(field)
-    this.known = new PerTarget((target) => new KnownForm(make(target), target, lessonOf))
-  }
-
-  /** The fields of all that a target has taught. */
-  learnedOf(target: Target): readonly string[] {
-    const { store, target: known } = this.known.of(target)
-    return store.of(known).map(({ field }) => field)
+    this.lessonOf = (field) => byField.get(field) ?? named(field)
   }
 
   of(target: Target): Form {
-    return this.known.of(target).form
+    return this.at(target).form
   }
 
-  /** Whether requests that were sent at that time (`performance.now()`) were written so. */
-  follows(target: Target, { field }: Lesson<Form>, atMs: number): boolean {
-    return this.known.of(target).follows(field, atMs)
-  }
-
-  /** As before the lesson. */
-  without(target: Target, { change }: Lesson<Form>): Form {
-    const { base, form } = this.known.of(target)
-    const before = { ...form }
-    for (const name in change) before[name] = base[name]
-    return before
-  }
-
-  /** The target has reported the usage of a stream that asked for it. */
-  reportedUsage(target: Target): void {
-    this.known.of(target).reportedUsage()
-  }
-
-  reportsUsage(target: Target): boolean {
-    const { store, target: known } = this.known.of(target)
-    return store.reportsUsage(known)
-  }
-
-  /** The target has rejected the old form and accepted the new one. */
-  add(
-    target: Target,
-    { field, givesUpUsage }: Pick<Lesson<Form>, 'field' | 'givesUpUsage'>,
-    organization: string,
-    seen: string,
-  ) {
-    const { store, target: known } = this.known.of(target)
-    return store.add({ ...known, field, givesUpUsage, organization, seen })
+  /** The form with how it came about. */
+  at(target: Target): KnownForm<Form> {
+    let models = this.known.get(target.endpoint)
+    if (models === undefined) {
+      models = new Map()
+      this.known.set(target.endpoint, models)
+    }
+    const key = target.api === undefined ? target.model : `${target.api} ${target.model}`
+    let known = models.get(key)
+    if (known === undefined) {
+      known = new KnownForm(this.make(target), target, this.lessonOf)
+      if (models.size >= MODELS_MAX) models.clear()
+      models.set(key, known)
+    }
+    return known
   }
 }
 
@@ -190,8 +169,7 @@ export type RequestApi<Form extends object> = (
 
 /** What an adapter learns with. */
 export interface FormLearning<Form extends object> {
-  readonly provider: Provider
-  readonly forms: Pick<TargetForms<Form>, 'of' | 'follows' | 'without' | 'reportsUsage' | 'add' | 'learnedOf'>
+  readonly forms: TargetForms<Form>
   readonly api: RequestApi<Form>
   /** The lesson of a rejection; undefined if it shows nothing about how the request is written. */
   readonly lessonOf: (rejection: Rejection, form: Form) => Lesson<Form> | undefined
@@ -199,32 +177,76 @@ export interface FormLearning<Form extends object> {
   readonly retryApi?: RequestApi<Form>
 }
 
+/** Learns from the rejection of a request that a provider wrote. */
+type Learn<Form extends object> = (
+  learning: FormLearning<Form>,
+  rejection: Rejection,
+  provider: Provider,
+) => Learned | undefined
+
+/** A provider whose requests depend on what it has learned, by `by`. `others`: its other members. */
+export function learningProvider<Form extends object>(
+  learning: FormLearning<Form>,
+  others: Omit<Provider, 'request' | 'learn'>,
+  by: Learn<Form> = learn,
+): Provider {
+  const provider: Provider = {
+    ...others,
+    ...learning.api(learning.forms),
+    learn: (rejection) => by(learning, rejection, provider),
+  }
+  return provider
+}
+
 /**
  * What a rejection teaches. Undefined if the request would be the same, or was written so already. If the caller's own
  * words may be those of the rejection, its request is sent once more, but nothing is kept; a usage is not given up even
  * for that.
  */
-export function learn<Form extends object>(learning: FormLearning<Form>, rejection: Rejection): Learned | undefined {
-  const { forms, lessonOf } = learning
-  const { target, sentMs } = rejection
-  const lesson = lessonOf(rejection, forms.of(target))
+export function learn<Form extends object>(
+  learning: FormLearning<Form>,
+  rejection: Rejection,
+  provider: Provider,
+): Learned | undefined {
+  const known = learning.forms.at(rejection.target)
+  const lesson = learning.lessonOf(rejection, known.form)
   if (lesson === undefined) return undefined
-  const isKnown = forms.follows(target, lesson, sentMs)
-  const before = isKnown ? forms.of(target) : forms.without(target, lesson)
-  return learnFrom(learning, lesson, rejection, { before, isKnown })
+  const isKnown = known.follows(lesson, rejection.sentMs)
+  const before = isKnown ? known.form : known.without(lesson)
+  return learnFrom(learning, lesson, rejection, { provider, before, isKnown })
 }
 
-/** `before`: the form that was rejected; `isKnown`: it follows the lesson already. */
+/** What the rejection of a request in the form `before` teaches on top of `first`. */
+export function learnMore<Form extends object>(
+  learning: FormLearning<Form>,
+  rejection: Rejection,
+  before: Form,
+  first: Learned,
+): Learned | undefined {
+  const lesson = learning.lessonOf(rejection, before)
+  if (lesson === undefined || lesson.field === first.field) return undefined
+  return learnFrom(learning, lesson, rejection, { provider: first.provider, before, isKnown: false, first })
+}
+
+/** What a request was written by. */
+interface Writing<Form> {
+  readonly provider: Provider
+  readonly before: Form
+  /** It follows the lesson already. */
+  readonly isKnown: boolean
+  readonly first?: Learned
+}
+
 function learnFrom<Form extends object>(
   learning: FormLearning<Form>,
   lesson: Lesson<Form>,
   { error, target, request, organization }: Rejection,
-  { before, isKnown, first }: { readonly before: Form; readonly isKnown: boolean; readonly first?: Learned },
+  { provider, before, isKnown, first }: Writing<Form>,
 ): Learned | undefined {
-  const { provider, forms, api, retryApi = api, lessonOf } = learning
-  const { field } = lesson
+  const { forms, api, retryApi = api } = learning
+  const known = forms.at(target)
   const givesUpUsage = lesson.givesUpUsage === true
-  if (givesUpUsage && forms.reportsUsage(target)) return undefined
+  if (givesUpUsage && known.reportsUsage) return undefined
   const rejected = api({ of: () => before }).request(request, target).body
   const after = { ...before, ...lesson.change }
   const retry = { ...provider, ...retryApi({ of: () => after }) }
@@ -232,17 +254,10 @@ function learnFrom<Form extends object>(
   const isQuoted = occurrences(rejected, lesson.words) > lesson.own
   if (isQuoted && givesUpUsage) return undefined
   const learned: Learned = {
-    ...{ field, seen: error.message, first },
-    keep: () => (isQuoted || isKnown ? undefined : forms.add(target, lesson, organization, error.message)),
-    provider: {
-      ...retry,
-      // What the server rejects in this form comes on top of it.
-      learn: (rejection) => {
-        const other = lessonOf(rejection, after)
-        if (other === undefined || other.field === field) return undefined
-        return learnFrom(learning, other, rejection, { before: after, isKnown: false, first: learned })
-      },
-    },
+    ...{ field: lesson.field, seen: error.message, first },
+    keep: () => (isQuoted || isKnown ? undefined : known.add(lesson, organization, error.message)),
+    // What the server rejects in this form comes on top of it.
+    provider: { ...retry, learn: (rejection) => learnMore(learning, rejection, after, learned) },
   }
   return learned
 }

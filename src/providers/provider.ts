@@ -13,7 +13,7 @@ import type { ProviderError } from '../core/provider-error.ts'
 import type { ThoughtForm } from '../core/thoughts.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { ClientRequest } from '../transport/request-head.ts'
-import type { FrameSink, Shortcut } from '../wire/frames.ts'
+import { type FrameSink, type Shortcut, SseFramer } from '../wire/frames.ts'
 import type { Kept } from './form-store.ts'
 
 /** Where a model is available: a provider, and the model's name there. */
@@ -105,6 +105,12 @@ export interface AnswerReader {
   readonly plain?: ((body: JsonObject) => PlainAnswer | undefined) | undefined
   /** The error of a response with an error status. `body` is its text, at most 64 KiB, or empty. */
   responseError(status: number, headers: ResponseHeaders, body: string): ProviderError
+}
+
+/** How streams of server-sent events are read. */
+export const sseStream: Pick<AnswerReader, 'streamType' | 'framer'> = {
+  streamType: 'text/event-stream',
+  framer: (shortcut) => new SseFramer(shortcut),
 }
 
 /** The image API of a provider. */

@@ -8,15 +8,20 @@ import { parseObject, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { authorized, bedrockModel } from '../bedrock-access.ts'
 import { bedrockException, bedrockResponseError, innerError } from '../bedrock-error.ts'
-import { THINKING_LESSONS } from '../claude-thinking.ts'
-import { claudeThinking } from '../efforts.ts'
+import { claudeThinks } from '../efforts.ts'
 import { EVENT_STREAM_TYPE, EventStreamFramer } from '../event-stream.ts'
-import { type RequestApi, TargetForms } from '../learned-form.ts'
-import type { AnswerReader, Provider, StreamDecoder, Target } from '../provider.ts'
+import type { RequestApi } from '../learned-form.ts'
+import type { AnswerReader, Provider, Rejection, StreamDecoder, Target } from '../provider.ts'
 import { AnthropicDecoder } from './events.ts'
-import { acceptBetas, betaLesson, learnWithBetas } from './refused-betas.ts'
-import { claudeLesson, type MessageForm, messageRequest, passingReader, withoutAddresses } from './request.ts'
-import { STRICT_LESSONS, strictForm } from './strict-tools.ts'
+import { betaProvider } from './refused-betas.ts'
+import {
+  claudeForms,
+  claudeLesson,
+  type MessageForm,
+  messageRequest,
+  passingReader,
+  withoutAddresses,
+} from './request.ts'
 
 const CLAUDE = /claude/
 /** The first member of a body. */
@@ -46,30 +51,20 @@ const reader: AnswerReader = {
   responseError: bedrockResponseError,
 }
 
-const forms = new TargetForms<MessageForm>(
-  (target) => {
-    const { endpoint, model } = target
-    const url = bedrockModel(target)
-    return {
-      opening: OPENING,
-      countOpening: OPENING,
-      whole: `${url}/invoke`,
-      streamed: `${url}/invoke-with-response-stream`,
-      count: url,
-      headers: authorized({ url, body: '' }, endpoint).headers,
-      takesServiceTier: false,
-      betasIn: 'body',
-      placesMarks: false,
-      statesStream: false,
-      passing: reader,
-      ...strictForm(model),
-      wantsThinking: false,
-      ...claudeThinking(model),
-    }
-  },
-  [...THINKING_LESSONS, ...STRICT_LESSONS],
-  betaLesson,
-)
+const forms = claudeForms((target) => {
+  const url = bedrockModel(target)
+  return {
+    opening: OPENING,
+    countOpening: OPENING,
+    whole: `${url}/invoke`,
+    streamed: `${url}/invoke-with-response-stream`,
+    count: url,
+    headers: authorized({ url, body: '' }, target.endpoint).headers,
+    isOwnApi: false,
+    statesStream: false,
+    passing: reader,
+  }
+})
 
 const api: RequestApi<MessageForm> = (known) => ({
   request(request, target) {
@@ -80,20 +75,15 @@ const api: RequestApi<MessageForm> = (known) => ({
 
 /** The provider that asks Claude by InvokeModel for callers of Messages whose own fields pass; all else goes on. */
 export function withInvokeModel(converse: Provider): Provider {
-  const invoke: Provider = {
-    ...converse,
-    ...api(forms),
-    thoughtForm: ({ model }) => (thinks(model) ? 'messages' : undefined),
-    ownForm: () => 'messages',
-    learn: (rejection) =>
-      learnWithBetas(
-        {
-          ...{ provider: invoke, forms, api, errorOf: innerError },
-          lessonOf: ({ error, request }, form) => claudeLesson(innerError(error), request, form),
-        },
-        rejection,
-      ),
-  }
+  const lessonOf = ({ error, request }: Rejection, form: MessageForm) => claudeLesson(innerError(error), request, form)
+  const invoke = betaProvider(
+    { forms, api, errorOf: innerError, lessonOf },
+    {
+      ...converse,
+      thoughtForm: ({ model }) => (claudeThinks(model) ? 'messages' : undefined),
+      ownForm: () => 'messages',
+    },
+  )
   const of = (request: ChatRequest, { model }: Target) => (isInvoked(request, model) ? invoke : converse)
   return {
     ...converse,
@@ -101,15 +91,10 @@ export function withInvokeModel(converse: Provider): Provider {
     ownForm: ({ model }) => (CLAUDE.test(model) ? 'messages' : undefined),
     request: (request, target) => of(request, target).request(request, target),
     learn: (rejection) => of(rejection.request, rejection.target).learn?.(rejection),
-    accepted: (acceptance) => acceptBetas(forms, acceptance),
+    accepted: (acceptance) => invoke.accepted?.(acceptance),
   }
 }
 
 function isInvoked({ own }: ChatRequest, model: string): boolean {
   return own?.form === 'messages' && CLAUDE.test(model)
-}
-
-function thinks(model: string): boolean {
-  const { takesBudget, takesAdaptive } = claudeThinking(model)
-  return takesBudget || takesAdaptive
 }

@@ -39,14 +39,10 @@ export class MediaBlockWriter {
     json.part(DOCUMENT_BLOCK)
     this.source(sent)
     if (sent.nameEntry !== NO_ENTRY) {
-      json.part(TITLE)
-      json.entry(conversation, sent.nameEntry)
-      json.part(QUOTE)
+      json.entryBetween(TITLE, conversation, sent.nameEntry, QUOTE)
     }
     if (sent.contextEntry !== NO_ENTRY) {
-      json.part(CONTEXT_MEMBER)
-      json.entry(conversation, sent.contextEntry)
-      json.part(QUOTE)
+      json.entryBetween(CONTEXT_MEMBER, conversation, sent.contextEntry, QUOTE)
     }
     if (conversation.isCited(block)) json.part(CITATIONS)
     json.part(DOCUMENT_ENDS[mark] ?? NOTHING)

@@ -323,9 +323,7 @@ export class MessageBodyWriter {
     const isText = conversation.kindAt(first) === Kind.TEXT
     // Also if its mark is one too many.
     if (isText && second === NO_ENTRY && turns.conversation.markIndexAt(first) === 0) {
-      json.part(RESULT_TEXT)
-      json.entry(conversation, first)
-      return json.part(QUOTE)
+      return json.entryBetween(RESULT_TEXT, conversation, first, QUOTE)
     }
     json.part(RESULT_TEXTS)
     for (let at = first; at !== NO_ENTRY; at = turns.partAfter(at)) {

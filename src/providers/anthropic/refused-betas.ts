@@ -8,8 +8,17 @@ import { withoutMembers } from '../../core/json.ts'
 import type { OwnFields } from '../../core/own-fields.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import type { Kept } from '../form-store.ts'
-import { type FormLearning, type Lesson, learn, occurrences, rejecting, type TargetForms } from '../learned-form.ts'
-import type { Acceptance, Learned, Rejection, Target } from '../provider.ts'
+import {
+  type FormLearning,
+  type Lesson,
+  learn,
+  learningProvider,
+  learnMore,
+  occurrences,
+  rejecting,
+  type TargetForms,
+} from '../learned-form.ts'
+import type { Acceptance, Learned, Provider, Rejection } from '../provider.ts'
 import type { TakenRequest } from '../taken-request.ts'
 
 /** What a target refuses, as it has taught it: betas, and members of the body. */
@@ -57,7 +66,12 @@ export function betaLesson(field: string): Lesson<BetaForm> | undefined {
   if (field === TOOL_MEMBER) return { field, change, words: /(?!)/gi, own: 0 }
   if (field.startsWith(MEMBER)) return { field, change, words: wordsOf(field.slice(MEMBER.length)), own: 1 }
   if (!field.startsWith(ONE)) return undefined
-  return { field, change, words: wordsOf(...field.slice(ONE.length).split(',')), own: 0 }
+  return { field, change, words: wordsOf(...betasIn(field)), own: 0 }
+}
+
+/** The betas of a field that begins with `ONE`. */
+function betasIn(field: string): readonly string[] {
+  return field.slice(ONE.length).split(',')
 }
 
 function wordsOf(...names: readonly string[]): RegExp {
@@ -68,7 +82,7 @@ function wordsOf(...names: readonly string[]): RegExp {
 function groupsIn(form: BetaForm): readonly (readonly string[])[] {
   const opening = `no ${ONE}`
   const groups = Object.keys(form).flatMap((name) =>
-    name.startsWith(opening) ? [name.slice(opening.length).split(',')] : [],
+    name.startsWith(opening) ? [betasIn(name.slice('no '.length))] : [],
   )
   const isPart = (one: readonly string[], of: readonly string[]) =>
     one.length < of.length && one.every((beta) => of.includes(beta))
@@ -148,6 +162,7 @@ interface Learning<Form extends BetaForm> extends FormLearning<Form> {
 
 /** What a request has taught so far, and what is left out to find out more. */
 interface Progress<Form> {
+  readonly provider: Provider
   /** As the request was written that was rejected last. */
   readonly form: Form
   /** The fields that errors have named. */
@@ -169,22 +184,24 @@ const refusesBetas = rejecting(
 )
 const NAMED = /[`'"]([\w.:-]{1,100})[`'"]/g
 
-/** What a rejection teaches, about betas first. */
-export function learnWithBetas<Form extends BetaForm>(
+/** A provider that learns from what is rejected and accepted, about betas first. `others`: its other members. */
+export function betaProvider<Form extends BetaForm>(
   learning: Learning<Form>,
-  rejection: Rejection,
-): Learned | undefined {
-  const form = learning.forms.of(rejection.target)
-  return (
-    learnBetas(learning, rejection, { form, named: [], plans: undefined, further: 0 }) ?? learn(learning, rejection)
-  )
+  others: Omit<Provider, 'request' | 'learn' | 'accepted'>,
+): Provider {
+  const accepted = (acceptance: Acceptance) => acceptBetas(learning.forms, acceptance)
+  return learningProvider(learning, { ...others, accepted }, (_, rejection, provider) => {
+    const form = learning.forms.of(rejection.target)
+    const progress = { provider, form, named: [], plans: undefined, further: 0 }
+    return learnBetas(learning, rejection, progress) ?? learn(learning, rejection, provider)
+  })
 }
 
 /** Undefined if the rejection is about something else, or has cost enough. */
 function learnBetas<Form extends BetaForm>(
   learning: Learning<Form>,
   rejection: Rejection,
-  { form, named, plans, further }: Progress<Form>,
+  { provider, form, named, plans, further }: Progress<Form>,
 ): Learned | undefined {
   const { request } = rejection
   const { errorOf = itself } = learning
@@ -194,10 +211,10 @@ function learnBetas<Form extends BetaForm>(
   const sent = own?.betas ?? []
   const found = fieldsIn(error, own, sent)
   if (found.length > 0)
-    return attempt(learning, rejection, { named: [...named, ...found], plans: undefined, further }, [])
+    return attempt(learning, rejection, { provider, named: [...named, ...found], plans: undefined, further }, [])
   if (sent.length === 0 || !refusesBetas(error)) return undefined
   const [plan, ...others] = plans ?? plansFor(request, sent, form)
-  return plan && attempt(learning, rejection, { named, plans: others, further }, plan)
+  return plan && attempt(learning, rejection, { provider, named, plans: others, further }, plan)
 }
 
 /** The fields that an error names: a member, or betas. */
@@ -250,24 +267,25 @@ function plansFor(request: ChatRequest, sent: readonly string[], before: BetaFor
  * A target has taken a request without some betas: of groups that it had all of, those that came back are good, and the
  * bad one is among the others.
  */
-export function acceptBetas<Form extends BetaForm>(
+function acceptBetas<Form extends BetaForm>(
   forms: TargetForms<Form>,
   { target, asked, sent, organization }: Acceptance,
 ): void {
-  for (const group of groupsIn(forms.of(target))) {
+  const known = forms.at(target)
+  for (const group of groupsIn(known.form)) {
     const bad = suspected(group)
     const isShown =
       bad.length < group.length &&
       group.every((beta) => asked.betas.includes(beta) && sent.betas.includes(beta) !== bad.includes(beta))
-    if (isShown && !isFull(forms, target)) forms.add(target, { field: ONE + bad.join() }, organization, ACCEPTED)
+    if (isShown && !isFull(known)) known.add({ field: ONE + bad.join() }, organization, ACCEPTED)
   }
 }
 
 /** What is shown of a lesson that no rejection has taught. */
 const ACCEPTED = 'a request with the other betas was accepted'
 
-function isFull<Form extends BetaForm>(forms: Pick<TargetForms<Form>, 'learnedOf'>, target: Target): boolean {
-  return forms.learnedOf(target).filter((field) => field.startsWith(ONE)).length >= LEARNED_MAX
+function isFull({ learned }: { readonly learned: readonly string[] }): boolean {
+  return learned.filter((field) => field.startsWith(ONE)).length >= LEARNED_MAX
 }
 
 function fields(betas: readonly string[]): readonly string[] {
@@ -278,31 +296,24 @@ function fields(betas: readonly string[]): readonly string[] {
 function attempt<Form extends BetaForm>(
   learning: Learning<Form>,
   rejection: Rejection,
-  { named, plans, further }: Omit<Progress<Form>, 'form'>,
+  { provider, named, plans, further }: Omit<Progress<Form>, 'form'>,
   plan: readonly string[],
 ): Learned {
-  const { provider, forms, api } = learning
-  const { target, organization, error, request } = rejection
+  const { organization, error, request } = rejection
+  const known = learning.forms.at(rejection.target)
   const all = [...named, ...plan]
   const lessons = all.flatMap((field) => betaLesson(field) ?? [])
   // A group is left out whole for now.
   const whole = lessons.map(({ field, change }) =>
-    field.startsWith(ONE)
-      ? Object.fromEntries(
-          field
-            .slice(ONE.length)
-            .split(',')
-            .map((beta) => [`no ${ONE}${beta}`, true]),
-        )
-      : change,
+    field.startsWith(ONE) ? Object.fromEntries(betasIn(field).map((beta) => [`no ${ONE}${beta}`, true])) : change,
   )
-  const form: Form = Object.assign({ ...forms.of(target) }, ...whole)
+  const form: Form = Object.assign({ ...known.form }, ...whole)
   const keep = (): Kept | undefined => {
     const body = Buffer.from(request.conversation.arena.bytes).toString('latin1')
     const kept = lessons.flatMap((lesson) => {
       // The caller's own texts may be those of the rejection.
       const isQuoted = occurrences(body, lesson.words) > lesson.own
-      return isFull(forms, target) || isQuoted ? [] : (forms.add(target, lesson, organization, error.message) ?? [])
+      return isFull(known) || isQuoted ? [] : (known.add(lesson, organization, error.message) ?? [])
     })
     return kept[0]
   }
@@ -310,28 +321,14 @@ function attempt<Form extends BetaForm>(
     ...{ field: all.join(' '), seen: error.message, keep },
     provider: {
       ...provider,
-      ...api({ of: () => form }),
+      ...learning.api({ of: () => form }),
       learn: (next) => {
         const rejected = { ...rejection, error: next.error }
-        const more = learnBetas(learning, rejected, { form, named, plans, further: further + 1 })
-        if (more !== undefined) return more
+        const more = learnBetas(learning, rejected, { provider, form, named, plans, further: further + 1 })
         // What the target rejects in this form comes on top of it.
-        const other = learn({ ...learning, forms: formsOf(forms, form) }, rejected)
-        return other && { ...other, first: learned }
+        return more ?? learnMore(learning, rejected, form, learned)
       },
     },
   }
   return learned
-}
-
-/** Those of a target whose requests are written so for now. */
-function formsOf<Form extends BetaForm>(forms: Learning<Form>['forms'], form: Form): Learning<Form>['forms'] {
-  return {
-    of: () => form,
-    follows: () => false,
-    without: () => form,
-    reportsUsage: (target) => forms.reportsUsage(target),
-    learnedOf: (target) => forms.learnedOf(target),
-    add: (target, lesson, organization, seen) => forms.add(target, lesson, organization, seen),
-  }
 }

@@ -8,10 +8,10 @@ import { JsonBuilder } from '../../core/json-builder.ts'
 import type { OwnFields } from '../../core/own-fields.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
-import { SseFramer } from '../../wire/frames.ts'
 import { SentMarks } from '../cache-marks.ts'
 import {
   keptSampling,
+  THINKING,
   THINKING_LESSONS,
   type Thinking,
   type ThinkingForm,
@@ -24,17 +24,16 @@ import { EndpointHeaders } from '../endpoint-headers.ts'
 import { responseError } from '../error-response.ts'
 import { jsonMember, member } from '../json-members.ts'
 import { type Lesson, TargetForms } from '../learned-form.ts'
-import type { AnswerReader, Dispatch, UpstreamRequest } from '../provider.ts'
+import { type AnswerReader, type Dispatch, sseStream, type Target, type UpstreamRequest } from '../provider.ts'
 import { samplingLesson, withoutRejectedSampling } from '../rejected-sampling.ts'
 import { SentCallIds } from '../sent-call-ids.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
 import { offeredTools, Turns } from '../turns.ts'
-import { AnthropicDecoder, anthropicEvents, anthropicPlainWithoutOwn } from './events.ts'
+import { AnthropicDecoder, anthropicEvents, anthropicPlain, anthropicPlainWithoutOwn } from './events.ts'
 import { MessageBodyWriter, type MessageVariant } from './message-body.ts'
 import { type BetaForm, betaLesson, withoutRefused } from './refused-betas.ts'
 import { STRICT_LESSONS, type StrictForm, strictForm, strictLesson, takesStrict } from './strict-tools.ts'
-import { THINKING } from './thinking.ts'
 
 const PATH = '/v1/messages'
 /** Sent as `anthropic-version`. */
@@ -61,49 +60,56 @@ export interface MessageForm extends Omit<MessageVariant, 'takesStrict'>, Strict
   readonly streamed: string
   readonly count: string
   readonly headers: UpstreamRequest['headers']
-  readonly takesServiceTier: boolean
-  /** Where the caller's betas go. */
-  readonly betasIn: 'header' | 'body'
-  /** Whether it places the cache marks of a request that has one for all of it; if not, weir does. */
-  readonly placesMarks: boolean
+  /**
+   * Not at a cloud: the API takes a service tier, and the caller's betas in a header; and it places the cache marks of a
+   * request that has one for all of it, which weir does for the others.
+   */
+  readonly isOwnApi: boolean
   /** Whether a body states that its answer is streamed: if not, the address does. */
   readonly statesStream: boolean
   /** Reads an answer whose own blocks, members and events pass. */
   readonly passing: AnswerReader
 }
 
-export const passingReader: AnswerReader = {
-  streamType: 'text/event-stream',
-  framer: (shortcut) => new SseFramer(shortcut),
-  decoder: () => new AnthropicDecoder(true),
-  events: (body) => anthropicEvents(body, true),
-  plain: anthropicPlainWithoutOwn,
+export const messageReader: AnswerReader = {
+  ...sseStream,
+  decoder: () => new AnthropicDecoder(),
+  events: anthropicEvents,
+  plain: anthropicPlain,
   responseError,
 }
 
-export const messageForms = new TargetForms<MessageForm>(
-  ({ endpoint, model }): MessageForm => {
-    const opening = `{"model":${JSON.stringify(model)}`
-    return {
-      opening,
-      countOpening: opening,
-      whole: endpoint.baseUrl + PATH,
-      streamed: endpoint.baseUrl + PATH,
-      count: `${endpoint.baseUrl}${PATH}/count_tokens`,
-      headers: headers.of(endpoint),
-      takesServiceTier: true,
-      betasIn: 'header',
-      placesMarks: true,
-      statesStream: true,
-      passing: passingReader,
-      ...strictForm(model),
-      wantsThinking: false,
-      ...claudeThinking(model),
-    }
-  },
-  [THINKING, ...THINKING_LESSONS, ...STRICT_LESSONS],
-  betaLesson,
-)
+export const passingReader: AnswerReader = {
+  ...messageReader,
+  decoder: () => new AnthropicDecoder(true),
+  events: (body) => anthropicEvents(body, true),
+  plain: anthropicPlainWithoutOwn,
+}
+
+/** The forms of models at these places. */
+export function claudeForms(
+  placeOf: (target: Target) => Omit<MessageForm, keyof StrictForm | keyof ThinkingForm | 'wantsThinking'>,
+): TargetForms<MessageForm> {
+  const make = (target: Target): MessageForm => ({
+    ...placeOf(target),
+    ...strictForm(target.model),
+    wantsThinking: false,
+    ...claudeThinking(target.model),
+  })
+  return new TargetForms<MessageForm>(make, [THINKING, ...THINKING_LESSONS, ...STRICT_LESSONS], betaLesson)
+}
+
+export const messageForms = claudeForms(({ endpoint, model }) => {
+  const opening = `{"model":${JSON.stringify(model)}`
+  const url = endpoint.baseUrl + PATH
+  return {
+    ...{ opening, countOpening: opening, whole: url, streamed: url, count: `${url}/count_tokens` },
+    headers: headers.of(endpoint),
+    isOwnApi: true,
+    statesStream: true,
+    passing: passingReader,
+  }
+})
 
 const headers = new EndpointHeaders(({ apiKey }) => ({
   'anthropic-version': API_VERSION,
@@ -162,18 +168,17 @@ export function claudeLesson(
 }
 
 /** What the caller has sent for this API in the body, and the betas if they have no header. */
-function ownMembers({ own }: ChatRequest, { betasIn }: MessageForm): string {
+function ownMembers({ own }: ChatRequest, { isOwnApi }: MessageForm): string {
   if (own === undefined) return ''
-  let text = betasIn === 'body' && own.betas.length > 0 ? jsonMember('anthropic_beta', own.betas) : ''
+  let text = !isOwnApi && own.betas.length > 0 ? jsonMember('anthropic_beta', own.betas) : ''
   for (const [name, value] of Object.entries(own.members)) text += `,${JSON.stringify(name)}:${JSON.stringify(value)}`
   return text
 }
 
-function headersFor({ own }: ChatRequest, { headers: usual, betasIn }: MessageForm): MessageForm['headers'] {
-  if (own === undefined || betasIn === 'body' || (own.betas.length === 0 && own.version === undefined)) return usual
+function headersFor({ own }: ChatRequest, { headers: usual, isOwnApi }: MessageForm): MessageForm['headers'] {
+  if (own === undefined || !isOwnApi || (own.betas.length === 0 && own.version === undefined)) return usual
   const name = `${own.version} ${own.betas.join()}`
-  const sets = betaHeaders.get(usual) ?? new Map<string, MessageForm['headers']>()
-  betaHeaders.set(usual, sets)
+  const sets = betaHeaders.getOrInsertComputed(usual, () => new Map())
   const known = sets.get(name)
   if (known !== undefined) return known
   if (sets.size >= BETA_SETS_MAX) sets.clear()
@@ -210,7 +215,7 @@ function written(request: ChatRequest, form: MessageForm, turns: Turns, opening:
   const { conversation } = request
   const names = new ToolNames(request, NAMES_OF_128)
   const { own } = request
-  const leavesMarks = own !== undefined && form.placesMarks
+  const leavesMarks = own !== undefined && form.isOwnApi
   const marks = new SentMarks(turns, offeredTools(request, request.tools), leavesMarks ? undefined : request.cache)
   const expected = conversation.arena.size + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
@@ -239,11 +244,6 @@ function written(request: ChatRequest, form: MessageForm, turns: Turns, opening:
 
 function thoughtsOf({ thoughts }: ChatRequest): EntryThoughts | undefined {
   return thoughts?.form === 'messages' ? thoughts : undefined
-}
-
-/** Whether a model may think: those before Claude 3.7 never do. Other servers' models may. */
-export function mayThink(model: string): boolean {
-  return !/claude-(?:instant|2|3-(?:haiku|sonnet|opus|5))/.test(model)
 }
 
 /**
@@ -284,7 +284,7 @@ function settings(request: ChatRequest, form: MessageForm, thinking: Thinking, i
   let text = jsonMember('stop_sequences', stopSequences(stop, { isClaude: true })) + kept
   text += jsonMember('thinking', thinking.thinking) + jsonMember('output_config', outputConfig(request, form, thinking))
   if (user !== undefined) text += jsonMember('metadata', { user_id: user })
-  if (form.takesServiceTier) text += member('service_tier', serviceTier(hints.serviceTier))
+  if (form.isOwnApi) text += member('service_tier', serviceTier(hints.serviceTier))
   return stream && form.statesStream ? `${text},"stream":true` : text
 }
 

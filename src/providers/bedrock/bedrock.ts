@@ -4,12 +4,13 @@ import { isObject } from '../../core/json.ts'
 import { authorized } from '../bedrock-access.ts'
 import { bedrockResponseError } from '../bedrock-error.ts'
 import type { ThinkingForm } from '../claude-thinking.ts'
+import { claudeThinks } from '../efforts.ts'
 import { EVENT_STREAM_TYPE, EventStreamFramer } from '../event-stream.ts'
-import { learn, type RequestApi } from '../learned-form.ts'
+import { learningProvider, type RequestApi } from '../learned-form.ts'
 import { listedModels, pagedList } from '../listed-models.ts'
 import type { Provider } from '../provider.ts'
 import { BedrockDecoder, bedrockEvents, bedrockPlain } from './events.ts'
-import { signsThoughts, thinkingForms, thinkingLessonOf } from './model-fields.ts'
+import { isClaudeModel, thinkingForms, thinkingLessonOf } from './model-fields.ts'
 import { bedrockRequest } from './request.ts'
 
 /**
@@ -39,22 +40,20 @@ const converseApi: RequestApi<ThinkingForm> = (forms) => ({
   request: (request, target) => bedrockRequest(request, target, forms.of(target)),
 })
 
-export const bedrock: Provider = {
-  thoughtForm: ({ model }) => (signsThoughts(model) ? 'converse' : undefined),
-  ...converseApi(thinkingForms),
-  learn: (rejection) =>
-    learn(
-      {
-        ...{ provider: bedrock, forms: thinkingForms, api: converseApi },
-        lessonOf: ({ error, request, target }, form) => thinkingLessonOf(error, request, target.model, form),
-      },
-      rejection,
-    ),
-  streamType: EVENT_STREAM_TYPE,
-  framer: (shortcut) => new EventStreamFramer(shortcut),
-  decoder: () => new BedrockDecoder(),
-  events: bedrockEvents,
-  plain: bedrockPlain,
-  responseError: bedrockResponseError,
-  models,
-}
+export const bedrock = learningProvider(
+  {
+    forms: thinkingForms,
+    api: converseApi,
+    lessonOf: ({ error, request, target }, form) => thinkingLessonOf(error, request, target.model, form),
+  },
+  {
+    thoughtForm: ({ model }) => (isClaudeModel(model) && claudeThinks(model) ? 'converse' : undefined),
+    streamType: EVENT_STREAM_TYPE,
+    framer: (shortcut) => new EventStreamFramer(shortcut),
+    decoder: () => new BedrockDecoder(),
+    events: bedrockEvents,
+    plain: bedrockPlain,
+    responseError: bedrockResponseError,
+    models,
+  },
+)

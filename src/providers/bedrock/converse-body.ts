@@ -224,9 +224,7 @@ export class ConverseBodyWriter {
         this.block(at)
         continue
       }
-      json.part(TEXT_BLOCK)
-      json.entry(conversation, at)
-      json.part(CLOSE_TEXT)
+      json.entryBetween(TEXT_BLOCK, conversation, at, CLOSE_TEXT)
     }
     json.part(conversation.isFailed(block) ? CLOSE_FAILED : CLOSE_RESULT)
   }
@@ -245,9 +243,7 @@ export class ConverseBodyWriter {
     const { json, conversation } = this
     const name = conversation.next(block)
     const written = conversation.next(name)
-    json.part(CALLED)
-    json.entry(conversation, name)
-    json.part(CALLED_WITH)
+    json.entryBetween(CALLED, conversation, name, CALLED_WITH)
     const isObject = conversation.kindAt(written) === Kind.INPUT
     if (isObject) json.json(conversation.fromAt(written), conversation.toAt(written), conversation.arena)
     else json.entry(conversation, written)
@@ -281,9 +277,7 @@ export class ConverseBodyWriter {
     else json.text(Buffer.from(conversation.textAt(sent.entry)).toString('base64'))
     json.part(CLOSE_SOURCE)
     if (sent.contextEntry !== NO_ENTRY) {
-      json.part(CONTEXT_MEMBER)
-      json.entry(conversation, sent.contextEntry)
-      json.part(QUOTE)
+      json.entryBetween(CONTEXT_MEMBER, conversation, sent.contextEntry, QUOTE)
     }
     if (conversation.isCited(sent.entry)) json.part(CITATIONS)
     json.part(CLOSE_DOCUMENT)
@@ -293,8 +287,6 @@ export class ConverseBodyWriter {
     const { json, conversation } = this
     json.part(IMAGE_BLOCK)
     json.inside(mediaType(conversation.textAt(conversation.next(block))).replace(/^image\//, ''))
-    json.part(IMAGE_DATA)
-    json.entry(conversation, block)
-    json.part(CLOSE_IMAGE)
+    json.entryBetween(IMAGE_DATA, conversation, block, CLOSE_IMAGE)
   }
 }

@@ -27,12 +27,6 @@ export function isClaudeModel(model: string): boolean {
   return CLAUDE.test(model)
 }
 
-/** Claude before 3.7 never thinks. */
-export function signsThoughts(model: string): boolean {
-  const { takesBudget, takesAdaptive } = claudeThinking(model)
-  return isClaudeModel(model) && (takesBudget || takesAdaptive)
-}
-
 const NO_EFFORT = makeLesson<ThinkingForm>(
   'reasoning_effort',
   { rejectsEffort: true },

@@ -273,9 +273,7 @@ export class ContentBodyWriter {
     const { json, conversation } = this
     json.part(INLINE_DATA)
     json.inside(mediaType(conversation.textAt(conversation.next(block))))
-    json.part(DATA)
-    json.entry(conversation, block)
-    json.part(CLOSE_DATA)
+    json.entryBetween(DATA, conversation, block, CLOSE_DATA)
   }
 
   /** Name and context are a text before it. */
@@ -300,9 +298,7 @@ export class ContentBodyWriter {
     const { json, conversation } = this
     json.part(FILE_DATA)
     json.inside(type)
-    json.part(FILE_URI)
-    json.entry(conversation, block)
-    json.part(CLOSE_DATA)
+    json.entryBetween(FILE_URI, conversation, block, CLOSE_DATA)
   }
 }
 

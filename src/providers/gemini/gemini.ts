@@ -4,10 +4,9 @@ import type { ChatRequest } from '../../core/chat-request.ts'
 import * as Kind from '../../core/entry-kinds.ts'
 import { isObject } from '../../core/json.ts'
 import { tokenCount } from '../../core/token-usage.ts'
-import { SseFramer } from '../../wire/frames.ts'
 import { googleResponseError } from '../google-error.ts'
-import { learn, type RequestApi, type TargetForms } from '../learned-form.ts'
-import type { Learned, Provider, Rejection } from '../provider.ts'
+import { type Lesson, learn, learningProvider, type RequestApi, type TargetForms } from '../learned-form.ts'
+import { type Provider, type Rejection, sseStream, type Target, type UpstreamRequest } from '../provider.ts'
 import { rejectsSignature } from '../thought-signature.ts'
 import { GeminiDecoder, geminiEvents, geminiPlain } from './events.ts'
 import {
@@ -22,7 +21,7 @@ import {
 } from './request.ts'
 import { thinkingLesson } from './thinking-config.ts'
 
-export const contentApi: RequestApi<GeminiForm> = (forms) => ({
+const contentApi: RequestApi<GeminiForm> = (forms) => ({
   request: (request, target) => contentRequest(request, forms.of(target)),
 })
 
@@ -31,15 +30,8 @@ const unsignedApi: RequestApi<GeminiForm> = (forms) => ({
   request: (request, target) => contentRequest({ ...request, thoughts: undefined }, forms.of(target)),
 })
 
-export function learnedSignatures(
-  provider: Provider,
-  forms: TargetForms<GeminiForm>,
-  rejection: Rejection,
-): Learned | undefined {
-  const lessonOf = ({ error, request }: Rejection, form: GeminiForm) =>
-    rejectsSignature(error) ? { ...SIGNATURES, own: signedCalls(request) } : thinkingLesson(error, request, form)
-  const retryApi = rejectsSignature(rejection.error) ? unsignedApi : contentApi
-  return learn({ provider, forms, lessonOf, api: contentApi, retryApi }, rejection)
+function lessonOf({ error, request }: Rejection, form: GeminiForm): Lesson<GeminiForm> | undefined {
+  return rejectsSignature(error) ? { ...SIGNATURES, own: signedCalls(request) } : thinkingLesson(error, request, form)
 }
 
 /** Calls that are sent with their own signature. */
@@ -53,21 +45,34 @@ function signedCalls({ conversation, thoughts }: ChatRequest): number {
   return signed
 }
 
-export const gemini: Provider = {
-  thoughtForm: ({ model }) => (mayThink(model) ? 'gemini' : undefined),
-  ...contentApi(geminiForms),
-  learn: (rejection) => learnedSignatures(gemini, geminiForms, rejection),
-  streamType: 'text/event-stream',
-  framer: (shortcut) => new SseFramer(shortcut),
-  decoder: () => new GeminiDecoder(),
-  events: geminiEvents,
-  plain: geminiPlain,
-  responseError: googleResponseError,
-  counter: {
-    request: (request, target) => contentCountRequest(request, geminiForms.of(target)),
-    tokens: (body) => (isObject(body) ? tokenCount(body['totalTokens']) : undefined),
-  },
+/** Gemini's API at the addresses of these forms. */
+export function contentProvider(
+  forms: TargetForms<GeminiForm>,
+  others: (count: (request: ChatRequest, target: Target) => UpstreamRequest) => Pick<Provider, 'probe' | 'models'>,
+): Provider {
+  const count = (request: ChatRequest, target: Target) => contentCountRequest(request, forms.of(target))
+  return learningProvider(
+    { forms, api: contentApi, lessonOf },
+    {
+      thoughtForm: ({ model }) => (mayThink(model) ? 'gemini' : undefined),
+      ...sseStream,
+      decoder: () => new GeminiDecoder(),
+      events: geminiEvents,
+      plain: geminiPlain,
+      responseError: googleResponseError,
+      counter: {
+        request: count,
+        tokens: (body) => (isObject(body) ? tokenCount(body['totalTokens']) : undefined),
+      },
+      ...others(count),
+    },
+    (usual, rejection, provider) =>
+      learn(rejectsSignature(rejection.error) ? { ...usual, retryApi: unsignedApi } : usual, rejection, provider),
+  )
+}
+
+export const gemini = contentProvider(geminiForms, () => ({
   probe: ({ endpoint }) => geminiModels(endpoint, 1),
   // The most that it takes.
   models: { requests: (endpoint) => [geminiModels(endpoint, 1000)], names: geminiNames },
-}
+}))

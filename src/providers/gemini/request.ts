@@ -47,29 +47,37 @@ export interface GeminiForm extends ContentVariant, ThinkingForm {
   readonly headers: UpstreamRequest['headers']
 }
 
-/** By the model's name. Names such as `gemini-flash-latest` and those of tuned models do not show it. */
-export function wantsSignatures(model: string): boolean {
-  return WANTS_SIGNATURES.test(model)
-}
-
 /** Each call wants a signature, its own or the replacement. */
 export const SIGNATURES = makeLesson<GeminiForm>('thoughtSignature', { wantsSignatures: true }, SIGNATURE_WORDS, 0)
 
-export const geminiForms = new TargetForms<GeminiForm>(
-  (target): GeminiForm => ({
-    whole: urlOf(target, 'generateContent'),
-    streamed: urlOf(target, 'streamGenerateContent?alt=sse'),
-    count: urlOf(target, 'countTokens'),
-    countedModel: withCollection(target.model),
-    headers: headers.of(target.endpoint),
-    callIds: true,
-    wantsSignatures: wantsSignatures(target.model),
-    takesBoth: isStructuredBesideTools(target.model),
-    ...geminiThinking(target.model),
-  }),
-  [SIGNATURES, ...THINKING_LESSONS],
-  budgetLesson,
-)
+interface ModelPlace extends Pick<GeminiForm, 'countedModel' | 'headers' | 'callIds'> {
+  /** The address of the model, to which a method is appended. */
+  readonly url: string
+}
+
+/** The forms of models at these places. Names such as `gemini-flash-latest` and those of tuned models show little. */
+export function contentForms(placeOf: (target: Target) => ModelPlace): TargetForms<GeminiForm> {
+  const make = (target: Target): GeminiForm => {
+    const { url, ...place } = placeOf(target)
+    return {
+      ...place,
+      whole: `${url}:generateContent`,
+      streamed: `${url}:streamGenerateContent?alt=sse`,
+      count: `${url}:countTokens`,
+      wantsSignatures: WANTS_SIGNATURES.test(target.model),
+      takesBoth: isStructuredBesideTools(target.model),
+      ...geminiThinking(target.model),
+    }
+  }
+  return new TargetForms<GeminiForm>(make, [SIGNATURES, ...THINKING_LESSONS], budgetLesson)
+}
+
+export const geminiForms = contentForms(({ endpoint, model }) => {
+  const countedModel = withCollection(model)
+  const resource = countedModel.split('/').map(encodeURIComponent).join('/')
+  const url = `${endpoint.baseUrl}/v1beta/${resource}`
+  return { url, countedModel, headers: headers.of(endpoint), callIds: true }
+})
 
 export function contentRequest(request: ChatRequest, form: GeminiForm): UpstreamRequest {
   const names = new ToolNames(request, NAMES)
@@ -109,14 +117,6 @@ export function geminiNames(body: JsonValue): readonly string[] {
     const answers = !Array.isArray(methods) || methods.includes('generateContent')
     return typeof name === 'string' && answers ? [name.replace(/^models\//, '')] : []
   })
-}
-
-function urlOf({ endpoint, model }: Target, method: string): string {
-  return `${endpoint.baseUrl}/v1beta/${resource(model)}:${method}`
-}
-
-function resource(model: string): string {
-  return withCollection(model).split('/').map(encodeURIComponent).join('/')
 }
 
 /** `gemini-…` is short for `models/gemini-…`; tuned models have a collection of their own. */

@@ -148,9 +148,7 @@ export abstract class OpenaiBodyWriter {
     const { json } = this
     switch (conversation.kindAt(at)) {
       case Kind.TEXT:
-        json.part(this.forms.text)
-        json.entry(conversation, at)
-        json.part(PART_ENDS[conversation.markIndexAt(at)] ?? NOTHING)
+        json.entryBetween(this.forms.text, conversation, at, PART_ENDS[conversation.markIndexAt(at)] ?? NOTHING)
         return conversation.next(at)
       case Kind.IMAGE:
       case Kind.IMAGE_URL:
@@ -176,9 +174,7 @@ export abstract class OpenaiBodyWriter {
     const isInline = conversation.kindAt(at) === Kind.IMAGE
     json.part(forms.image)
     if (isInline) {
-      json.part(DATA)
-      json.entry(conversation, type)
-      json.part(BASE64)
+      json.entryBetween(DATA, conversation, type, BASE64)
     }
     json.entry(conversation, at)
     json.part(forms.imageDetails[conversation.detailIndexAt(at)] ?? NOTHING)
@@ -192,13 +188,9 @@ export abstract class OpenaiBodyWriter {
     const hasName = next < end && conversation.kindAt(next) === Kind.FILE_NAME
     json.part(forms.file)
     if (hasName) {
-      json.part(FILE_NAME_MEMBER)
-      json.entry(conversation, next)
-      json.part(AFTER_NAME)
+      json.entryBetween(FILE_NAME_MEMBER, conversation, next, AFTER_NAME)
     }
-    json.part(FILE_DATA)
-    json.entry(conversation, at)
-    json.part(forms.fileEnds[0] ?? NOTHING)
+    json.entryBetween(FILE_DATA, conversation, at, forms.fileEnds[0] ?? NOTHING)
     return hasName ? conversation.next(next) : next
   }
 
@@ -218,9 +210,7 @@ export abstract class OpenaiBodyWriter {
         close: PART_ENDS[0] ?? NOTHING,
       })
     if (sent.contextEntry !== NO_ENTRY) {
-      json.part(forms.text)
-      json.entry(conversation, sent.contextEntry)
-      json.part(PART_ENDS[0] ?? NOTHING)
+      json.entryBetween(forms.text, conversation, sent.contextEntry, PART_ENDS[0] ?? NOTHING)
       json.part(COMMA)
     }
     this.documentFile(sent, conversation, mark)

@@ -6,11 +6,10 @@ import type { ChatRequest } from '../../core/chat-request.ts'
 import { isArray, isObject, type JsonValue } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
-import { SseFramer } from '../../wire/frames.ts'
 import { reportedError } from '../error-response.ts'
-import { learn, type RequestApi, type TargetForms } from '../learned-form.ts'
+import { learningProvider, type RequestApi, type TargetForms } from '../learned-form.ts'
 import { deployedIds, listedIds } from '../listed-models.ts'
-import type { AnswerReader, EmbeddingMaker, Provider, Target } from '../provider.ts'
+import { type AnswerReader, type EmbeddingMaker, type Provider, sseStream, type Target } from '../provider.ts'
 import { withoutRejectedSampling } from '../rejected-sampling.ts'
 import { sentEffort } from './effort.ts'
 import {
@@ -30,10 +29,8 @@ import { OUTPUT_TOKENS_MIN, responsesRequest } from './responses-request.ts'
 import { azureForms, lessonOf, openaiForms, type ServerForm } from './server-form.ts'
 import { keptStop, stoppedReader } from './stop-decoder.ts'
 
-type Forms = Pick<TargetForms<ServerForm>, 'of'>
-
-const chatApi = (forms: Forms) => ({
-  request: (request: ChatRequest, target: Target) => {
+const api: RequestApi<ServerForm> = (forms) => ({
+  request: (request, target) => {
     const form = forms.of(target)
     const write = (kept: ChatRequest) => {
       if (needsResponses(kept, form)) return responsesRequest(kept, form)
@@ -44,34 +41,18 @@ const chatApi = (forms: Forms) => ({
     // A model that does not think takes what it else rejects.
     return sentEffort(request, form) === 'none' ? write(request) : withoutRejectedSampling(request, form, write)
   },
-  leastOutput: (request: ChatRequest, target: Target) =>
-    needsResponses(request, forms.of(target)) ? OUTPUT_TOKENS_MIN : 0,
-  /** What only Responses has goes to targets that are asked by it. */
-  ownForm: (target: Target, request: ChatRequest) =>
-    needsResponses(request, forms.of(target)) ? ('responses' as const) : undefined,
-})
-
-/** OpenAI's own Chat Completions shows no thoughts; other servers have theirs in a field of the message. */
-const openaiApi: RequestApi<ServerForm> = (forms) => ({
-  ...chatApi(forms),
+  leastOutput: (request, target) => (needsResponses(request, forms.of(target)) ? OUTPUT_TOKENS_MIN : 0),
   thoughtForm: (target, request) => {
     const form = forms.of(target)
     if (needsResponses(request, form)) return form.sendsThoughts ? 'responses' : undefined
-    return form.isOpenai || !form.takesThoughts ? undefined : 'chat'
+    return form.takesThoughts ? 'chat' : undefined
   },
-})
-
-const azureApi: RequestApi<ServerForm> = (forms) => ({
-  ...chatApi(forms),
-  thoughtForm: (target, request) => {
-    const form = forms.of(target)
-    return needsResponses(request, form) && form.sendsThoughts ? 'responses' : undefined
-  },
+  /** What only Responses has goes to targets that are asked by it. */
+  ownForm: (target, request) => (needsResponses(request, forms.of(target)) ? 'responses' : undefined),
 })
 
 const chatReader: AnswerReader = {
-  streamType: 'text/event-stream',
-  framer: (shortcut) => new SseFramer(shortcut),
+  ...sseStream,
   decoder: () => new OpenaiDecoder(),
   events: openaiEvents,
   plain: openaiPlain,
@@ -83,27 +64,27 @@ const embeddings = (addressOf: (target: Target, path: string) => ProviderAddress
   usage: embeddingUsage,
 })
 
-export const openai: Provider = {
-  ...openaiApi(openaiForms),
-  learn: (rejection) => learn({ provider: openai, forms: openaiForms, api: openaiApi, lessonOf }, rejection),
-  reportedUsage: (target) => openaiForms.reportedUsage(target),
-  ...chatReader,
+function serverProvider(
+  forms: TargetForms<ServerForm>,
+  others: Pick<Provider, 'images' | 'embeddings' | 'probe' | 'models'>,
+): Provider {
+  const reportedUsage = (target: Target) => forms.at(target).reportedUsage()
+  return learningProvider({ forms, api, lessonOf }, { ...chatReader, ...others, reportedUsage })
+}
+
+export const openai = serverProvider(openaiForms, {
   images: openaiImages,
   embeddings: embeddings(openaiAddress),
   probe: openaiModels,
   models: { requests: (endpoint) => [openaiModels({ endpoint })], names: listedIds },
-}
+})
 
-export const azure: Provider = {
-  ...openai,
-  ...azureApi(azureForms),
-  learn: (rejection) => learn({ provider: azure, forms: azureForms, api: azureApi, lessonOf }, rejection),
-  reportedUsage: (target) => azureForms.reportedUsage(target),
+export const azure = serverProvider(azureForms, {
   images: azureImages,
   embeddings: embeddings(azureAddress),
   probe: azureModels,
   models: { requests: (endpoint) => [azureDeployments(endpoint)], names: deployedIds },
-}
+})
 
 /** Servers that report no `prompt_tokens` report the same number as `total_tokens`: an embedding has no output. */
 function embeddingUsage(body: JsonValue): Usage {

@@ -226,9 +226,12 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     json.part(OPEN_LIST)
     for (let at = first; at < calls; at = conversation.next(at)) {
       if (at > first) json.part(COMMA)
-      json.part(at < refusals ? OUTPUT_TEXT : REFUSAL_PART)
-      json.entry(conversation, at)
-      json.part(PART_ENDS[conversation.markIndexAt(at)] ?? NOTHING)
+      json.entryBetween(
+        at < refusals ? OUTPUT_TEXT : REFUSAL_PART,
+        conversation,
+        at,
+        PART_ENDS[conversation.markIndexAt(at)] ?? NOTHING,
+      )
     }
     json.part(CLOSE_LIST)
   }

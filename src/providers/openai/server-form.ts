@@ -47,7 +47,7 @@ export interface ServerForm extends ProviderAddress, ApiNeeds, EffortForm, ToolF
   /** How its messages differ from OpenAI's. */
   readonly variant: MessageVariant
   readonly limitName: 'max_completion_tokens' | 'max_tokens'
-  /** A message may have the thoughts that the server itself has sent. */
+  /** A message may have the thoughts that the server itself has sent in a field of one: OpenAI and Azure show none. */
   readonly takesThoughts: boolean
   /** By Chat Completions, a tool may take a text. */
   readonly takesFreeTools: boolean
@@ -94,7 +94,7 @@ function formOf(target: Target, address: ProviderAddress, { url }: ProviderAddre
     takesPadding: true,
     variant: isMistral(baseUrl) ? MISTRAL : isMoonshot(baseUrl) ? MOONSHOT : USUAL,
     limitName: COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens',
-    takesThoughts: true,
+    takesThoughts: !isOpenai,
     takesFreeTools: isOpenai && FREE_TOOLS.test(model),
     takesStreamOptions: true,
     opening: `{"model":${JSON.stringify(model)},"messages":`,
@@ -126,22 +126,22 @@ export function lessonOf({ error, request }: Rejection, form: ServerForm): Lesso
     return lesson ?? samplingLesson(error, request) ?? effortLessonOf(error, request, form)
   }
   const wanted = form.api === 'auto' ? wantsResponses(error, request) : undefined
-  if (wanted !== undefined) return wanted === 'tools' ? API_WITH_TOOLS : API
+  if (wanted !== undefined) return wanted === 'tools' ? LESSONS.apiWithTools : LESSONS.api
   if (kind !== 'rejected') return undefined
   const { variant } = form
   const { thoughts } = request
   if (thoughts?.form === 'chat' && namesThoughts(error) && UNKNOWN_FIELD.test(error.message))
-    return { ...NO_REASONING, own: ownWords(request.conversation, thoughts) }
-  if (rejectsLimit(error)) return OTHER_LIMIT
-  if (detail.param === 'stream_options' || rejectsOptions(error)) return NO_OPTIONS
+    return { ...LESSONS.noReasoning, own: ownWords(request.conversation, thoughts) }
+  if (rejectsLimit(error)) return LESSONS.otherLimit
+  if (detail.param === 'stream_options' || rejectsOptions(error)) return LESSONS.noOptions
   const tools = toolLessonOf(error, request, { tool: 2, call: 2 })
   if (tools !== undefined) return tools
   const sampling = samplingLesson(error, request)
   if (sampling !== undefined) return sampling
-  if (request.stop.length > 0 && rejectsStop(error) && UNKNOWN_FIELD.test(error.message)) return NO_STOP
+  if (request.stop.length > 0 && rejectsStop(error) && UNKNOWN_FIELD.test(error.message)) return LESSONS.noStop
   const effort = effortLessonOf(error, request, form)
   if (effort !== undefined && !missesThoughts(error)) return effort
-  const lesson = missesThoughts(error) ? THOUGHTS : rejectsSignature(error) ? SIGNATURES : undefined
+  const lesson = missesThoughts(error) ? LESSONS.thoughts : rejectsSignature(error) ? LESSONS.signatures : undefined
   return variant === USUAL || variant === lesson?.change.variant ? lesson : undefined
 }
 
@@ -152,7 +152,7 @@ function ownWords(conversation: Conversation, thoughts: EntryThoughts): number {
     const end = conversation.endOfMessage(message)
     let entry = conversation.next(message)
     while (entry < end && conversation.kindAt(entry) !== Kind.CALL_ID) entry = conversation.next(entry)
-    if (entry < end) own += thoughts.with(message)?.match(NO_REASONING.words)?.length ?? 0
+    if (entry < end) own += thoughts.with(message)?.match(LESSONS.noReasoning.words)?.length ?? 0
   }
   return own
 }
@@ -166,47 +166,30 @@ function responsesLesson(error: ProviderError): Lesson<ServerForm> | undefined {
   const { kind, detail, message } = error
   if (kind !== 'rejected') return undefined
   const { param = '' } = detail
-  if (param.startsWith('stream_options') || rejectsPadding(error)) return NO_PADDING
+  if (param.startsWith('stream_options') || rejectsPadding(error)) return LESSONS.noPadding
   const isInclude = /^include\b/.test(param) || rejectsThoughts(error)
   const isOther = message.includes('logprobs') && !/encrypted[_ ]content/i.test(message)
-  return isInclude && !isOther ? NO_THOUGHTS : undefined
+  return isInclude && !isOther ? LESSONS.noThoughts : undefined
 }
 
-const API = makeLesson<ServerForm>('api', { takesResponsesAlone: true }, /v1\/responses/gi, 0)
-const API_WITH_TOOLS = makeLesson<ServerForm>('api with tools', { takesToolsByResponses: true }, /v1\/responses/gi, 0)
-const NO_STOP = makeLesson<ServerForm>('stop', { rejectsStop: true }, /"stop"/gi, 1)
-const NO_THOUGHTS = makeLesson<ServerForm>('include', { sendsThoughts: false }, /encrypted[_ ]content/gi, 1)
-const NO_PADDING = makeLesson<ServerForm>(
-  'stream_options.include_obfuscation',
-  { takesPadding: false },
-  /include_obfuscation/gi,
-  1,
-)
-const OTHER_LIMIT = makeLesson<ServerForm>(
-  'max_completion_tokens',
-  { limitName: 'max_completion_tokens' },
-  /max_completion_tokens/gi,
-  0,
-)
-const NO_OPTIONS: Lesson<ServerForm> = {
-  ...makeLesson<ServerForm>('stream_options', { takesStreamOptions: false }, /stream_options/gi, 1),
-  givesUpUsage: true,
+const lesson = makeLesson<ServerForm>
+const LESSONS = {
+  otherLimit: lesson('max_completion_tokens', { limitName: 'max_completion_tokens' }, /max_completion_tokens/gi, 0),
+  noOptions: {
+    ...lesson('stream_options', { takesStreamOptions: false }, /stream_options/gi, 1),
+    givesUpUsage: true,
+  },
+  thoughts: lesson('reasoning_content', { variant: WITH_THOUGHTS }, /reasoning_content/gi, 0),
+  noReasoning: lesson('reasoning', { takesThoughts: false }, /reasoning(?!_effort)/gi, 0),
+  signatures: lesson('thought_signature', { variant: WITH_SIGNATURES }, SIGNATURE_WORDS, 0),
+  api: lesson('api', { takesResponsesAlone: true }, /v1\/responses/gi, 0),
+  apiWithTools: lesson('api with tools', { takesToolsByResponses: true }, /v1\/responses/gi, 0),
+  noStop: lesson('stop', { rejectsStop: true }, /"stop"/gi, 1),
+  noThoughts: lesson('include', { sendsThoughts: false }, /encrypted[_ ]content/gi, 1),
+  noPadding: lesson('stream_options.include_obfuscation', { takesPadding: false }, /include_obfuscation/gi, 1),
 }
-const THOUGHTS = makeLesson<ServerForm>('reasoning_content', { variant: WITH_THOUGHTS }, /reasoning_content/gi, 0)
-const NO_REASONING = makeLesson<ServerForm>('reasoning', { takesThoughts: false }, /reasoning(?!_effort)/gi, 0)
-const SIGNATURES = makeLesson<ServerForm>('thought_signature', { variant: WITH_SIGNATURES }, SIGNATURE_WORDS, 0)
-
-const LESSONS: readonly Lesson<ServerForm>[] = [
-  OTHER_LIMIT,
-  NO_OPTIONS,
-  THOUGHTS,
-  NO_REASONING,
-  SIGNATURES,
-  API,
-  API_WITH_TOOLS,
-  NO_STOP,
-  NO_THOUGHTS,
-  NO_PADDING,
+const ALL_LESSONS: readonly Lesson<ServerForm>[] = [
+  ...Object.values(LESSONS),
   ...REASONING_LESSONS,
   ...TOOL_LESSONS,
   ...SAMPLING_LESSONS,
@@ -214,9 +197,9 @@ const LESSONS: readonly Lesson<ServerForm>[] = [
 
 export const openaiForms = new TargetForms<ServerForm>(
   (target) => formOf(target, openaiAddress(target, CHAT_PATH), openaiAddress(target, RESPONSES_PATH)),
-  LESSONS,
+  ALL_LESSONS,
 )
 export const azureForms = new TargetForms<ServerForm>(
-  (target) => formOf(target, azureAddress(target, CHAT_PATH), azureResponses(target)),
-  LESSONS,
+  (target) => ({ ...formOf(target, azureAddress(target, CHAT_PATH), azureResponses(target)), takesThoughts: false }),
+  ALL_LESSONS,
 )
