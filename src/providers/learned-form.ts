@@ -123,8 +123,8 @@ const MODELS_MAX = 1000
 
 /**
  * The form of requests to each target: what its address and model imply, such as addresses and headers, and what it has
- * taught. Made once for each endpoint and model, and dropped with the endpoint: to find out by patterns which server and
- * model it is, and to write the address, took a fifth of the time of a small request.
+ * taught. Made once for each endpoint and model, and dropped with the endpoint: to find out by patterns which server
+ * and model it is, and to write the address, took a fifth of the time of a small request.
  */
 export class TargetForms<Form extends object> {
   private readonly known = new WeakMap<Endpoint, Map<string, KnownForm<Form>>>()

@@ -61,8 +61,8 @@ export interface MessageForm extends Omit<MessageVariant, 'takesStrict'>, Strict
   readonly count: string
   readonly headers: UpstreamRequest['headers']
   /**
-   * Not at a cloud: the API takes a service tier, and the caller's betas in a header; and it places the cache marks of a
-   * request that has one for all of it, which weir does for the others.
+   * Not at a cloud: the API takes a service tier, and the caller's betas in a header; and it places the cache marks of
+   * a request that has one for all of it, which weir does for the others.
    */
   readonly isOwnApi: boolean
   /** Whether a body states that its answer is streamed: if not, the address does. */
