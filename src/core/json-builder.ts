@@ -34,6 +34,8 @@ const WORD_BYTES = 4
 const VIEW_BYTES_MIN = 2 * 1024
 /** What is written in between goes into buffers of this size. */
 const BUFFER_BYTES = 64 * 1024
+/** Around all entries of a body, in bytes. */
+const AROUND_ALL = 512
 /** A UTF-16 unit takes at most so many bytes of UTF-8. */
 const BYTES_A_UNIT = 3
 
@@ -70,6 +72,11 @@ export class JsonBuilder {
       this.target = shared
       this.view = sharedView
     }
+  }
+
+  /** For a body with all of a conversation, and about so many bytes around each of its entries. */
+  static forBody({ arena, end }: Entries, aroundEntry: number): JsonBuilder {
+    return new JsonBuilder(arena, arena.size + aroundEntry * end + AROUND_ALL)
   }
 
   part(bytes: Part): void {

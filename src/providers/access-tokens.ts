@@ -4,8 +4,7 @@
  */
 
 import type { AzureIdentity, Endpoint, ServiceAccount } from '../core/endpoint.ts'
-import { MachineIdentity } from './machine-identity.ts'
-import type { Expiring } from './renewed-value.ts'
+import { type Expiring, MachineIdentity } from './renewed-value.ts'
 
 type Identity = NonNullable<Endpoint['identity']>
 

@@ -4,7 +4,7 @@
  */
 
 import type { Endpoint } from '../core/endpoint.ts'
-import { MachineIdentity } from './machine-identity.ts'
+import { MachineIdentity } from './renewed-value.ts'
 
 export type AwsKeys = NonNullable<NonNullable<Endpoint['aws']>['keys']>
 

@@ -1,4 +1,8 @@
-/** A value that expires, such as an access token: fetched when first needed, and again before it expires. */
+/** Values that expire, such as access tokens: fetched when first needed, and again before they expire. */
+
+import type { Endpoint } from '../core/endpoint.ts'
+import { messageOf } from '../core/error-message.ts'
+import { ProviderError } from '../core/provider-error.ts'
 
 /** What was fetched, and until when it holds in Unix milliseconds; undefined: for good. */
 export interface Expiring<T> {
@@ -66,3 +70,25 @@ export class RenewedValue<T> {
 
 /** The value still holds, and the next request fetches again. Once it has expired, a failure is the request's. */
 function ignoreUntilExpiry(): void {}
+
+/** What this machine, or the key of a service account, proves an identity with: one for each endpoint. */
+export class MachineIdentity<T> {
+  /** A reload makes new endpoints; the values of the old ones end with them. */
+  private readonly known = new WeakMap<Endpoint, RenewedValue<T>>()
+
+  /** `what` names the value in errors: `access token`; `source` follows it. */
+  constructor(
+    private readonly what: string,
+    private readonly source: string = 'from this machine',
+  ) {}
+
+  /** Throws `ProviderError` `credential` if none can be fetched. */
+  async of(endpoint: Endpoint, fetch: () => Promise<Expiring<T>>): Promise<T> {
+    const renewed = this.known.getOrInsertComputed(endpoint, () => new RenewedValue(fetch))
+    try {
+      return await renewed.get()
+    } catch (cause) {
+      throw new ProviderError('credential', `no ${this.what} ${this.source}: ${messageOf(cause)}`, { cause })
+    }
+  }
+}

@@ -42,9 +42,8 @@ const API_VERSION = '2023-06-01'
 const OUTPUT_TOKENS_DEFAULT = 4096
 /** A longer `metadata.user_id` is rejected. */
 const USER_CHARS_MAX = 256
-/** Around an entry, and around all of them, in bytes. */
+/** Around an entry, in bytes. */
 const AROUND_ENTRY = 8
-const AROUND_ALL = 512
 
 /** Sets of betas that an endpoint's headers are kept for: an agent sends the same ones with each request. */
 const BETA_SETS_MAX = 64
@@ -217,8 +216,7 @@ function written(request: ChatRequest, form: MessageForm, turns: Turns, opening:
   const { own } = request
   const leavesMarks = own !== undefined && form.isOwnApi
   const marks = new SentMarks(turns, offeredTools(request, request.tools), leavesMarks ? undefined : request.cache)
-  const expected = conversation.arena.size + AROUND_ENTRY * conversation.end + AROUND_ALL
-  const json = new JsonBuilder(conversation.arena, expected)
+  const json = JsonBuilder.forBody(conversation, AROUND_ENTRY)
   const writer = new MessageBodyWriter(
     json,
     names,

@@ -17,9 +17,8 @@ import { offeredTools, Turns } from '../turns.ts'
 import { ConverseBodyWriter } from './converse-body.ts'
 import { isClaudeModel, type ModelFields, modelFields } from './model-fields.ts'
 
-/** Around an entry, and around all of them, in bytes. */
+/** Around an entry, in bytes. */
 const AROUND_ENTRY = 16
-const AROUND_ALL = 512
 
 /** Throws `ProviderError` `rejected` for an image by URL: Converse accepts image data only. */
 export function bedrockRequest(request: ChatRequest, target: Target, form: ThinkingForm): UpstreamRequest {
@@ -57,8 +56,7 @@ function converseBody(
   const offered = request.toolChoice?.mode === 'none' ? tools.only(NONE) : offeredTools(request, tools)
   const inWords = offered.isEmpty && (conversation.has(Kind.CALL_ID) || conversation.has(Kind.RESULT_ID))
   const marks = new SentMarks(turns, offered, request.cache, !inWords)
-  const expected = conversation.arena.size + AROUND_ENTRY * conversation.end + AROUND_ALL
-  const json = new JsonBuilder(conversation.arena, expected)
+  const json = JsonBuilder.forBody(conversation, AROUND_ENTRY)
   const thoughts = request.thoughts?.form === 'converse' ? request.thoughts : undefined
   const writer = new ConverseBodyWriter(json, names, turns, marks, inWords, thoughts)
   json.text('{')

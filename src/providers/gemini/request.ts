@@ -30,9 +30,8 @@ import {
 const NAMES: NameRule = { legal: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/, illegal: /[^a-zA-Z0-9_.:-]/g, charsMax: 64 }
 /** Gemini 3 and later reject a call of the current turn without a signature; earlier models do not require one. */
 const WANTS_SIGNATURES = /gemini-(?:[3-9]|\d\d)/
-/** Around an entry, and around all of them, in bytes. */
+/** Around an entry, in bytes. */
 const AROUND_ENTRY = 16
-const AROUND_ALL = 512
 
 /** What the requests for one model have in common, at Google's own API or at Vertex AI. */
 export interface GeminiForm extends ContentVariant, ThinkingForm {
@@ -136,8 +135,7 @@ function written(
 ): JsonBuilder {
   const conversation = request.conversation
   const tools = declared(request, request.tools)
-  const expected = conversation.arena.size + AROUND_ENTRY * conversation.end + AROUND_ALL
-  const json = new JsonBuilder(conversation.arena, expected)
+  const json = JsonBuilder.forBody(conversation, AROUND_ENTRY)
   const writer = new ContentBodyWriter(json, names, new Turns(conversation), form, thoughtsOf(request))
   json.text(opening)
   writer.system()

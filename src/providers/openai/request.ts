@@ -5,8 +5,8 @@ import * as Kind from '../../core/entry-kinds.ts'
 import type { CacheMark } from '../../core/entry-marks.ts'
 import type { JsonValue } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
+import { marksInOrder } from '../cache-marks.ts'
 import { jsonMember, member } from '../json-members.ts'
-import { marksInOrder } from '../mark-order.ts'
 import type { UpstreamRequest } from '../provider.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
@@ -15,15 +15,13 @@ import { chatEffort, ignoredEffort } from './effort.ts'
 import { allowedBy, mistralSettings, narrowedChoice } from './mistral.ts'
 import type { ServerForm } from './server-form.ts'
 
-/** Around an entry, and around all of them, in bytes. */
+/** Around an entry, in bytes. */
 const AROUND_ENTRY = 8
-const AROUND_ALL = 512
 
 export function chatRequest(request: ChatRequest, form: ServerForm): UpstreamRequest {
   const { conversation, tools, cache } = marksInOrder(request)
   const names = new ToolNames(request, NAMES_OF_64)
-  const expected = conversation.arena.size + AROUND_ENTRY * conversation.end + AROUND_ALL
-  const json = new JsonBuilder(conversation.arena, expected)
+  const json = JsonBuilder.forBody(conversation, AROUND_ENTRY)
   const takesFree = form.takesFreeTools && form.rejectsFreeTools !== true
   const free = takesFree && tools.has(Kind.FREE_FORM) ? tools.freeNames : undefined
   const writer = new ChatBodyWriter(

@@ -10,8 +10,8 @@ import { JsonBuilder } from '../../core/json-builder.ts'
 import type { OwnFields } from '../../core/own-fields.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { SseFramer } from '../../wire/frames.ts'
+import { marksInOrder } from '../cache-marks.ts'
 import { jsonMember, member } from '../json-members.ts'
-import { marksInOrder } from '../mark-order.ts'
 import type { AnswerReader, UpstreamRequest } from '../provider.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { ignoredEffort, responsesEffort } from './effort.ts'
@@ -23,9 +23,8 @@ import { ResponsesDecoder, responsesEvents } from './responses-events.ts'
 import type { ServerForm } from './server-form.ts'
 import { keptStop, stoppedReader } from './stop-decoder.ts'
 
-/** Around an entry, and around all of them, in bytes. */
+/** Around an entry, in bytes. */
 const AROUND_ENTRY = 24
-const AROUND_ALL = 512
 const NO_NAMES: ReadonlySet<string> = new Set()
 /** "Expected a value >= 16". */
 export const OUTPUT_TOKENS_MIN = 16
@@ -35,8 +34,7 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
   const given = { conversation: request.conversation, tools: request.tools, cache: request.cache }
   const { conversation, tools, cache } = marksInOrder(given)
   const names = new ToolNames(request, NAMES_OF_64)
-  const expected = conversation.arena.size + AROUND_ENTRY * conversation.end + AROUND_ALL
-  const json = new JsonBuilder(conversation.arena, expected)
+  const json = JsonBuilder.forBody(conversation, AROUND_ENTRY)
   const { responses } = form
   const stop = keptStop(request)
   const { own } = request
