@@ -12,7 +12,8 @@ import { chat } from '../../src/dialects/chat/chat.ts'
 import { acceptEmbeddings } from '../../src/dialects/embeddings/request.ts'
 import { acceptImages } from '../../src/dialects/images/request.ts'
 import { messages } from '../../src/dialects/messages/messages.ts'
-import { CALLER, dialect as responses } from '../dialects/responses/setting.ts'
+import { responses } from '../../src/dialects/responses/responses.ts'
+import { CALLER, sealer } from '../dialects/responses/setting.ts'
 import { requestProblem } from '../support/api-schema.ts'
 import { CHAT, EMBEDDINGS, IMAGES, MESSAGES, RESPONSES } from '../support/full-bodies.ts'
 import { readBody } from '../support/literal.ts'
@@ -33,7 +34,12 @@ const ENDPOINTS = {
     accept: (body) => readBody(chat({ imageUrls: 'public' }), body, CALLER),
     full: CHAT,
   },
-  responses: { schema: 'ResponsesRequest', accept: (body) => readBody(responses, body, CALLER), full: RESPONSES },
+  responses: {
+    schema: 'ResponsesRequest',
+    // Without a store, so that no reference waits for it.
+    accept: (body) => readBody(responses({ sealer }), body, CALLER),
+    full: RESPONSES,
+  },
   messages: {
     schema: 'MessagesRequest',
     accept: (body) => readBody(messages({ toolResultImages: 'pass' }), body, CALLER),
