@@ -7,7 +7,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { PROVIDER_DIALECTS, providerDialects } from '../src/config/provider-dialects.ts'
 import { schema } from '../src/config/schema-file.ts'
 import { isArray, isObject } from '../src/core/json.ts'
-import { NEEDS_RESTART } from '../src/process/children/reload.ts'
+import { RESTART_KEYS } from '../src/process/children/reload.ts'
 
 const HEAD = `# Configuration
 
@@ -174,7 +174,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
 /** The Markdown of the page. */
 export function configurationPage(): string {
   const written = new Map<string, string>()
-  const fixed = NEEDS_RESTART.map((key) => `\`${key}\``).join(', ')
+  const fixed = RESTART_KEYS.map((key) => `\`${key}\``).join(', ')
   const restart =
     'Some settings cannot change without a restart, and a reload that changes one of them is rejected as a whole: ' +
     `${fixed}.`

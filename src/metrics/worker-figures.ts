@@ -97,7 +97,7 @@ export class WorkerFigures {
       this.series.counter('weir_fallbacks_total', [configuredName(catalog, line.requested_model), model]).add(1)
     if (log.unpricedTier !== undefined)
       this.series.counter('weir_unpriced_requests_total', [model, log.unpricedTier]).add(1)
-    if (line.transport !== undefined) this.socketTurns.add(1)
+    if (line.transport === 'websocket') this.socketTurns.add(1)
     if (log.continuity !== undefined) this.continuity(log.continuity)
     if (log.limit !== undefined) this.refusal(line.organization ?? '', log.limit)
   }

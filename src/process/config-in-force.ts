@@ -12,7 +12,7 @@ import type { AdminEntry } from '../keys/admin-audit.ts'
 import { logKeyChange } from '../logging/key-events.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
-import { needsRestart } from './children/reload.ts'
+import { restartProblems } from './children/reload.ts'
 import { StartProblem } from './system/start-problem.ts'
 
 /** The parts of weir that a reload changes. */
@@ -71,7 +71,7 @@ export class ConfigInForce {
     const loaded = await this.load()
     if (!loaded.ok) return { problems: loaded.problems, changes: [] }
     if (current === undefined) return { problems: ['starting'], changes: [] }
-    const restart = needsRestart(current, loaded.config)
+    const restart = restartProblems(current, loaded.config)
     const problems = restart.length > 0 ? restart : await this.users.swap(current, loaded.config)
     if (problems.length > 0) return { problems, changes: [] }
     this.put(loaded.config)

@@ -1,6 +1,6 @@
 /**
- * A reload: the new configuration is checked as a whole, then all workers switch to it or none does. Reloads run one
- * at a time.
+ * A reload: the new configuration is checked as a whole, then all workers switch to it or none does. The supervisor
+ * runs one at a time.
  */
 
 import type { Config } from '../../config/config.ts'
@@ -26,17 +26,17 @@ const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
 }
 
 /** The keys that only a restart can change. */
-export const NEEDS_RESTART: readonly string[] = Object.keys(fixed)
+export const RESTART_KEYS: readonly string[] = Object.keys(fixed)
 
 /** Why `next` cannot replace `current` without a restart, one line for each key; empty if it can. */
-export function needsRestart(current: Config, next: Config): readonly string[] {
+export function restartProblems(current: Config, next: Config): readonly string[] {
   return Object.entries(fixed)
     .filter(([, of]) => !Bun.deepEquals(of(current), of(next)))
     .map(([name]) => `${name}: changed, which needs a restart; nothing of the file was applied`)
 }
 
 /** Lets a worker that was replaced follow a reload: the keys that it withdraws end streams there, too. */
-export async function follow(worker: WorkerProcess, config: Config): Promise<void> {
+export async function reloadReplaced(worker: WorkerProcess, config: Config): Promise<void> {
   const problem = await worker.messages.prepare(config)
   worker.send({ type: problem === undefined ? 'commit' : 'abort' })
 }
@@ -45,7 +45,7 @@ export async function follow(worker: WorkerProcess, config: Config): Promise<voi
  * Two phases: every worker builds all that follows from the configuration, and only if all succeed do they switch to
  * it. Resolves to the problems, in which case nothing has changed anywhere.
  */
-export async function swap(workers: readonly WorkerProcess[], config: Config): Promise<readonly string[]> {
+export async function reloadAll(workers: readonly WorkerProcess[], config: Config): Promise<readonly string[]> {
   const ready = workers.filter((worker) => worker.state === 'ready')
   const problems = (await Promise.all(ready.map((worker) => worker.messages.prepare(config)))).filter(
     (problem) => problem !== undefined,

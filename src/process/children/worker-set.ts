@@ -16,7 +16,7 @@ import type { RunningProcess } from '../system/process-usage.ts'
 import { StartProblem } from '../system/start-problem.ts'
 import { LedgerOwnership } from './ledger-ownership.ts'
 import { programProblem } from './program-file.ts'
-import { follow, swap } from './reload.ts'
+import { reloadAll, reloadReplaced } from './reload.ts'
 import { replaceWorker } from './replacement.ts'
 import { WorkerProcess } from './worker-process.ts'
 import { WorkerReports } from './worker-reports.ts'
@@ -163,9 +163,9 @@ export class WorkerSet {
 
   /** Lets all workers use a new configuration. Resolves to the problems; if there are any, nothing has changed. */
   async reload(current: Config, next: Config): Promise<readonly string[]> {
-    const problems = await swap(this.serving, next)
+    const problems = await reloadAll(this.serving, next)
     if (problems.length > 0) return problems
-    for (const retired of this.others) void follow(retired, next)
+    for (const retired of this.others) void reloadReplaced(retired, next)
     const remains = remaining(current, next)
     this.reports.health.keep(remains)
     this.reports.targets.keep(remains)
