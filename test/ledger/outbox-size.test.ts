@@ -156,8 +156,9 @@ test.each([[[]], [['r-3']]])(
       outbox.close()
       return cost
     }
+    // Of two runs each, because a collection of the heap that the tests before have left is no turn of this work.
     const small = Math.min(await longest(3000), await longest(3000))
-    expect(await longest(60_000)).toBeLessThan(5 * small + 10_000)
+    expect(Math.min(await longest(60_000), await longest(60_000))).toBeLessThan(5 * small + 10_000)
   },
 )
 
