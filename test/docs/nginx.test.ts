@@ -129,7 +129,7 @@ async function ask(model: string): Promise<Streamed> {
 
 test('a stream arrives while the provider is still writing, and ends whole', async () => {
   const { has, ended } = await ask('slow')
-  await has('Hel')
+  await has('"Hel')
   release.resolve()
   const { whole, text } = await ended
   expect([whole, text.trimEnd().endsWith('data: [DONE]')]).toEqual([true, true])
@@ -137,7 +137,7 @@ test('a stream arrives while the provider is still writing, and ends whole', asy
 
 test('a stream that broke off does not end as a whole one', async () => {
   const { whole, text } = await (await ask('breaks')).ended
-  expect([whole, text.includes('Hel'), text.includes('[DONE]')]).toEqual([false, true, false])
+  expect([whole, text.includes('"Hel'), text.includes('[DONE]')]).toEqual([false, true, false])
 })
 
 test('a WebSocket has its events one by one, and its end', async () => {

@@ -281,7 +281,7 @@ test('without the switch, a block of thinking is rejected and no thought is show
   ]
   for (const path of PATHS) {
     const { text, status, body } = await sent(path, 'sonnet', {}, answer, PLAIN_KEY)
-    expect([status, text.includes('Let'), body['thinking']]).toEqual([200, false, undefined])
+    expect([status, text.includes('Let me'), body['thinking']]).toEqual([200, false, undefined])
   }
   expect((await sent('/v1/messages', 'sonnet', { messages: blocks }, answer, PLAIN_KEY)).status).toBe(400)
 })
