@@ -6,7 +6,7 @@
 import { windowAt } from '../core/calendar.ts'
 import { isObject, type JsonObject, numberOf } from '../core/json.ts'
 import { bucketOf, type Meter } from './meter.ts'
-import { OrganizationTurns, type Turn } from './organization-turns.ts'
+import { type Contender, OrganizationTurns } from './organization-turns.ts'
 
 /** A process asks for room of one meter. */
 export interface Ask {
@@ -54,10 +54,10 @@ export interface RoomReport {
 /** Where processes take room. Nothing throws but `take`, which rejects while the room cannot be reached. */
 export interface RoomSource {
   /**
-   * `isLow`: for requests of the lower class, which get only every tenth turn while others wait. `turns`: for which
-   * organisations, at most `TURNS_MAX`; without any, the ask waits for no other's turn.
+   * `isLow`: for requests of the lower class, which get only every tenth turn while others wait. `contenders`: of
+   * which organisations, at most `CONTENDERS_MAX`; without any, the ask waits for no other's turn.
    */
-  take(asks: readonly Ask[], isLow: boolean, turns?: readonly Turn[]): Promise<Taken>
+  take(asks: readonly Ask[], isLow: boolean, contenders?: readonly Contender[]): Promise<Taken>
   give(amounts: readonly Amount[]): void
   /** Places of concurrency that this process still holds; without a sign of it they are free after 20 s. */
   renew(held: readonly Amount[]): void
@@ -116,7 +116,7 @@ export class CommonRoom {
 
   constructor(private readonly now: () => number = () => Date.now()) {}
 
-  take(asks: readonly Ask[], isLow: boolean, holder: string, turns: readonly Turn[] = []): Taken {
+  take(asks: readonly Ask[], isLow: boolean, holder: string, contenders: readonly Contender[] = []): Taken {
     const nowMs = this.now()
     const states = asks.map(({ meter }) => this.stateOf(meter, nowMs))
     const needed = asks.flatMap((ask, i): Needed[] => {
@@ -125,8 +125,8 @@ export class CommonRoom {
       return [{ ask, at: i, turns: state.had[isLow ? 'lower' : 'upper'], waitMs: waitFor(ask, state, nowMs) }]
     })
     let waitMs = Math.max(0, ...needed.map((one) => one.waitMs))
-    const queued = queueOf(needed, holder, turns, nowMs)
-    const next = queued?.turns.next(queued.ask.meter, turns, holder, nowMs)
+    const queued = queueOf(needed, holder, contenders, nowMs)
+    const next = queued?.turns.next(queued.ask.meter, contenders, holder, nowMs)
     const urgent = states.filter(({ urgentMs }) => nowMs < urgentMs)
     for (const [i, { lows = 0 }] of asks.entries()) {
       const state = states[i]
@@ -260,8 +260,13 @@ interface Needed {
  * A process waits in turn for one meter alone: if it were second in two orders, the first of each could wait for the
  * other. That is the one for which it waits already, or else the one that lacks the most.
  */
-function queueOf(needed: readonly Needed[], holder: string, turns: readonly Turn[], nowMs: number): Needed | undefined {
-  const known = needed.find((one) => one.turns.isWaiting(turns, holder, nowMs))
+function queueOf(
+  needed: readonly Needed[],
+  holder: string,
+  contenders: readonly Contender[],
+  nowMs: number,
+): Needed | undefined {
+  const known = needed.find((one) => one.turns.isWaiting(contenders, holder, nowMs))
   return known ?? needed.toSorted((one, other) => other.waitMs - one.waitMs)[0]
 }
 

@@ -7,7 +7,7 @@
 import type { Meter } from './meter.ts'
 
 /** An organisation of which requests need room. */
-export interface Turn {
+export interface Contender {
   readonly organization: string
   readonly weight: number
   /** How long it has waited in this process for its first turn, or since its last one. */
@@ -29,7 +29,7 @@ interface NextTurn {
 }
 
 /** So many organisations a process names at once: those that have had the least of it. */
-export const TURNS_MAX = 32
+export const CONTENDERS_MAX = 32
 /** An organisation that was denied is waited for if it is its turn; without another ask only for so long. */
 const TURN_MS = 500
 /** One turn for so many places, or so much a minute, may come early, because asks take time. */
@@ -51,20 +51,20 @@ export class OrganizationTurns {
   /** By process and organisation. */
   private readonly waiting = new Map<string, Pick<NextTurn, 'organization' | 'holder' | 'sinceMs' | 'nowMs'>>()
 
-  isWaiting(turns: readonly Turn[], holder: string, nowMs: number): boolean {
-    return turns.some((turn) => {
-      const waiting = this.waiting.get(nameOf(holder, turn))
+  isWaiting(contenders: readonly Contender[], holder: string, nowMs: number): boolean {
+    return contenders.some((one) => {
+      const waiting = this.waiting.get(nameOf(holder, one))
       return waiting !== undefined && nowMs < waiting.nowMs + TURN_MS
     })
   }
 
   /** Undefined if none was named. For the same organisation, the process comes first in which it has waited longest. */
-  next({ kind, limit }: Meter, turns: readonly Turn[], holder: string, nowMs: number): NextTurn | undefined {
+  next({ kind, limit }: Meter, contenders: readonly Contender[], holder: string, nowMs: number): NextTurn | undefined {
     if (nowMs >= this.movedMs + KEPT_MS) this.places.clear()
-    const [turn, second] = turns.toSorted((one, other) => this.placeOf(one) - this.placeOf(other))
-    if (turn === undefined) return undefined
-    const { organization, weight } = turn
-    const [place, sinceMs] = [this.placeOf(turn), nowMs - turn.waitedMs]
+    const [first, second] = contenders.toSorted((one, other) => this.placeOf(one) - this.placeOf(other))
+    if (first === undefined) return undefined
+    const { organization, weight } = first
+    const [place, sinceMs] = [this.placeOf(first), nowMs - first.waitedMs]
     const early = Math.floor(limit / (kind === 'concurrency' ? EARLY_PLACES : EARLY_RATE))
     let othersPlace = second === undefined ? Number.POSITIVE_INFINITY : this.placeOf(second)
     let letsPass = false
@@ -96,11 +96,11 @@ export class OrganizationTurns {
     for (const [name, at] of this.places) if (at <= this.least) this.places.delete(name)
   }
 
-  private placeOf({ organization }: Pick<Turn, 'organization'>): number {
+  private placeOf({ organization }: Pick<Contender, 'organization'>): number {
     return Math.max(this.least, this.places.get(organization) ?? 0)
   }
 }
 
-function nameOf(holder: string, { organization }: Pick<Turn, 'organization'>): string {
+function nameOf(holder: string, { organization }: Pick<Contender, 'organization'>): string {
   return `${holder} ${organization}`
 }

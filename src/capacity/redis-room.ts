@@ -5,7 +5,7 @@ import clock from '../redis/clock.lua' with { type: 'text' }
 import type { RedisClient } from '../redis/connect.ts'
 import { StoredScript } from '../redis/stored-script.ts'
 import type { Amount, Ask, RoomReport, RoomSource, Taken } from './common-room.ts'
-import type { Turn } from './organization-turns.ts'
+import type { Contender } from './organization-turns.ts'
 import lua from './take-room.lua' with { type: 'text' }
 
 const SCRIPT = new StoredScript(`${clock}\n${lua}`)
@@ -21,16 +21,20 @@ export class RedisRoom implements RoomSource {
 
   constructor(private readonly place: RedisConfig) {}
 
-  async take(asks: readonly Ask[], isLow: boolean, turns: readonly Turn[] = []): Promise<Taken> {
+  async take(asks: readonly Ask[], isLow: boolean, contenders: readonly Contender[] = []): Promise<Taken> {
     const words = asks.flatMap(({ meter, need, spare, lows = 0, each = 0 }) => {
       return [meter.kind, meter.limit, need, spare, lows, each]
     })
-    const named = turns.flatMap(({ organization, weight, waitedMs }) => [organization, weight, Math.floor(waitedMs)])
+    const named = contenders.flatMap(({ organization, weight, waitedMs }) => [
+      organization,
+      weight,
+      Math.floor(waitedMs),
+    ])
     const names = asks.map(({ meter }) => meter.name)
-    const [waitMs = 0, turn = 0, ...rest] = (await this.run('take', names, isLow, words, named)).map(Number)
+    const [waitMs = 0, number = 0, ...rest] = (await this.run('take', names, isLow, words, named)).map(Number)
     const [amounts, left] = [rest.filter((_, i) => i % 2 === 0), rest.filter((_, i) => i % 2 === 1)]
     if (waitMs > 0) return { waitMs, waits: amounts, granted: [], left }
-    return { waitMs, organization: turns[turn - 1]?.organization, granted: amounts, left }
+    return { waitMs, organization: contenders[number - 1]?.organization, granted: amounts, left }
   }
 
   give(amounts: readonly Amount[]): void {
@@ -84,16 +88,16 @@ export class RedisRoom implements RoomSource {
     isLow: boolean,
     words: readonly (string | number)[],
     /** Of organisations. */
-    turns: readonly (string | number)[] = [],
+    contenders: readonly (string | number)[] = [],
   ): Promise<readonly string[]> {
     this.opening ??= this.open()
     await this.opening
     const { client } = this
     if (client?.status !== 'ready') throw new Error('Redis cannot be reached')
     const keys = names.map((name) => PREFIX + name)
-    if (turns.length > 0) keys.push(...keys.map((key) => `${key}:${isLow ? 'low-turns' : 'turns'}`))
+    if (contenders.length > 0) keys.push(...keys.map((key) => `${key}:${isLow ? 'low-turns' : 'turns'}`))
     const start = [operation, this.holder, isLow ? '1' : '0', names.length]
-    const reply = await SCRIPT.call(client, keys, [...start, ...words, ...turns])
+    const reply = await SCRIPT.call(client, keys, [...start, ...words, ...contenders])
     return Array.isArray(reply) ? reply.map(String) : []
   }
 }

@@ -10,7 +10,7 @@ import { slowTicker, type Ticking } from '../core/ticker.ts'
 import type { Amount, Ask, RoomReport, RoomSource, Taken } from './common-room.ts'
 import { Held } from './grant.ts'
 import { type CapacityUnit, type Meter, metersOfTarget, sliceOf } from './meter.ts'
-import type { Turn } from './organization-turns.ts'
+import type { Contender } from './organization-turns.ts'
 import { ReportedRooms, type ReportedRoomsOwner, type ScarceRoom } from './reported-rooms.ts'
 import { StandbyRoom } from './standby-room.ts'
 import { type SharedRoom, TargetRoom } from './target-room.ts'
@@ -147,8 +147,8 @@ export class Rooms implements Ticking, ReportedRoomsOwner, SharedRoom {
     return this.nodes * this.processes > 1 && !this.source.isAlone
   }
 
-  take(asks: readonly Ask[], isLow: boolean, turns: readonly Turn[]): Promise<Taken> {
-    return this.source.take(asks, isLow, turns)
+  take(asks: readonly Ask[], isLow: boolean, contenders: readonly Contender[]): Promise<Taken> {
+    return this.source.take(asks, isLow, contenders)
   }
 
   /** What was left of each limit, from 0 to 1, within the last few seconds; by the name of the meter. */

@@ -5,7 +5,7 @@
 
 import { type Amount, type Ask, CommonRoom, type RoomReport, type RoomSource, type Taken } from './common-room.ts'
 import { bucketOf, isMoney, type Meter } from './meter.ts'
-import type { Turn } from './organization-turns.ts'
+import type { Contender } from './organization-turns.ts'
 
 /** How often it looks whether the common room is back. */
 const LOOK_MS = 1000
@@ -43,11 +43,11 @@ export class StandbyRoom implements RoomSource {
     return this.standby !== undefined
   }
 
-  async take(asks: readonly Ask[], isLow: boolean, turns: readonly Turn[] = []): Promise<Taken> {
+  async take(asks: readonly Ask[], isLow: boolean, contenders: readonly Contender[] = []): Promise<Taken> {
     const { standby } = this
     if (standby === undefined) {
       try {
-        return await this.source.take(asks, isLow, turns)
+        return await this.source.take(asks, isLow, contenders)
       } catch {
         // Redis is away: the ledger reports that.
         this.standby ??= this.standIn()

@@ -6,7 +6,7 @@
 import type { Amount, Ask, Taken } from './common-room.ts'
 import { Grant, type Held, RETRY_MS_MIN } from './grant.ts'
 import { amountOf, bucketOf, type Demand, type Meter } from './meter.ts'
-import { TURNS_MAX, type Turn } from './organization-turns.ts'
+import { CONTENDERS_MAX, type Contender } from './organization-turns.ts'
 
 const NOTHING: Demand = { tokens: 0, microUsd: 0 }
 /** An ask is tried again after others took what it was granted at most this often. */
@@ -16,19 +16,19 @@ const TRIES = 3
 export interface SharedRoom {
   /** Other processes take room, too. */
   readonly isShared: boolean
-  take(asks: readonly Ask[], isLow: boolean, turns: readonly Turn[]): Promise<Taken>
+  take(asks: readonly Ask[], isLow: boolean, contenders: readonly Contender[]): Promise<Taken>
   give(amounts: readonly Amount[]): void
   /** Waiting requests may go on. */
   changed(): void
 }
 
 /** For which organisations room is asked for, when it is. */
-type TurnsOf = () => readonly Turn[]
+type ContendersOf = () => readonly Contender[]
 
 /** What a request needs, or the first of those that wait. */
 interface Wanted {
   readonly demand: Demand
-  readonly turnsOf: TurnsOf
+  readonly contendersOf: ContendersOf
 }
 
 export class TargetRoom {
@@ -77,10 +77,10 @@ export class TargetRoom {
   }
 
   /** Takes room, and asks for more if this process holds too little. Undefined if there is none. */
-  enter(demand: Demand, isLow: boolean, turnsOf: TurnsOf): Grant | Promise<Grant | undefined> | undefined {
+  enter(demand: Demand, isLow: boolean, contendersOf: ContendersOf): Grant | Promise<Grant | undefined> | undefined {
     const grant = this.tryEnter(demand)
     if (grant !== undefined) return grant
-    return this.waitMs(demand) > 0 ? undefined : this.enterLater(demand, isLow, turnsOf)
+    return this.waitMs(demand) > 0 ? undefined : this.enterLater(demand, isLow, contendersOf)
   }
 
   /** Whether the room that all processes share has given an organisation the next turn here. */
@@ -125,11 +125,11 @@ export class TargetRoom {
    * Asks for what a request lacks, unless that is in vain. The queue is woken by the answer. `newcomer`: its
    * organisation, if it only begins to wait.
    */
-  askFor(demand: Demand, isLow: boolean, turnsOf: TurnsOf, newcomer?: string): void {
+  askFor(demand: Demand, isLow: boolean, contendersOf: ContendersOf, newcomer?: string): void {
     if (this.has(demand)) return
     const isUnknown = (this.isLowDenied && !isLow) || (newcomer !== undefined && !this.named.has(newcomer))
     // What others were denied, it may get, or the other processes learn that it waits.
-    if (this.waitMs(demand) <= 0 || isUnknown) void this.ask({ demand, turnsOf }, isLow)
+    if (this.waitMs(demand) <= 0 || isUnknown) void this.ask({ demand, contendersOf }, isLow)
   }
 
   /** `used`: undefined if nothing was sent. */
@@ -163,9 +163,9 @@ export class TargetRoom {
     if (isLow) void this.ask(undefined, false)
   }
 
-  private async enterLater(demand: Demand, isLow: boolean, turnsOf: TurnsOf): Promise<Grant | undefined> {
+  private async enterLater(demand: Demand, isLow: boolean, contendersOf: ContendersOf): Promise<Grant | undefined> {
     for (let tries = 0; tries < TRIES; tries++) {
-      await this.ask({ demand, turnsOf }, isLow)
+      await this.ask({ demand, contendersOf }, isLow)
       const grant = this.tryEnter(demand)
       if (grant !== undefined || this.waitMs(demand) > 0) return grant
     }
@@ -198,7 +198,7 @@ export class TargetRoom {
   private async askNow(isLow: boolean): Promise<void> {
     const { held: all } = this
     const wanted = this.wanted.map(({ demand }) => demand)
-    const turns = this.rooms.isShared ? turnsOfAll(this.wanted) : []
+    const contenders = this.rooms.isShared ? allContenders(this.wanted) : []
     this.wanted = []
     const [first] = wanted
     if (first !== undefined) this.giveBackFor(first)
@@ -218,10 +218,10 @@ export class TargetRoom {
       }
     })
     for (const held of all) held.asked++
-    const taken = await this.rooms.take(asks, isLow, turns).finally(() => {
+    const taken = await this.rooms.take(asks, isLow, contenders).finally(() => {
       for (const held of all) held.asked--
     })
-    this.named = new Set(taken.waitMs > 0 ? turns.map(({ organization }) => organization) : [])
+    this.named = new Set(taken.waitMs > 0 ? contenders.map(({ organization }) => organization) : [])
     if (this.waiting > 0 && first !== undefined && taken.waitMs === 0)
       this.turn = { organization: taken.organization, isLow }
     const { waits = [] } = taken
@@ -251,11 +251,11 @@ export class TargetRoom {
   }
 }
 
-function turnsOfAll(wanted: readonly Wanted[]): readonly Turn[] {
-  const turns = new Map<string, Turn>()
-  for (const { turnsOf } of wanted) {
-    if (turns.size >= TURNS_MAX) break
-    for (const turn of turnsOf()) turns.getOrInsert(turn.organization, turn)
+function allContenders(wanted: readonly Wanted[]): readonly Contender[] {
+  const contenders = new Map<string, Contender>()
+  for (const { contendersOf } of wanted) {
+    if (contenders.size >= CONTENDERS_MAX) break
+    for (const one of contendersOf()) contenders.getOrInsert(one.organization, one)
   }
-  return [...turns.values()].slice(0, TURNS_MAX)
+  return [...contenders.values()].slice(0, CONTENDERS_MAX)
 }

@@ -5,7 +5,7 @@
  */
 
 import { SLOW_PERIOD_MS, type Ticking, ticker } from '../core/ticker.ts'
-import { TURNS_MAX, type Turn } from './organization-turns.ts'
+import { CONTENDERS_MAX, type Contender } from './organization-turns.ts'
 
 export const PRIORITIES = ['interactive', 'batch'] as const
 export type Priority = (typeof PRIORITIES)[number]
@@ -32,7 +32,7 @@ export interface Waiting {
   /** The room that all processes share has given its organisation the next turn here. */
   readonly hasTurn: boolean
   /** Asks for the room that it lacks, for the organisations of its class that wait for the same. */
-  ask(turnsOf: () => readonly Turn[], newcomer?: string): void
+  ask(contendersOf: () => readonly Contender[], newcomer?: string): void
   /** Its time is over, or others came before it in a full queue. */
   gaveUp(isShed: boolean): void
 }
@@ -50,7 +50,7 @@ class Line {
   ) {}
 
   /** For the room that all processes share. */
-  get turn(): Turn {
+  get contender(): Contender {
     const { organization, weight, sinceMs } = this
     return { organization, weight, waitedMs: performance.now() - sinceMs }
   }
@@ -222,7 +222,7 @@ export class WaitQueue implements Ticking {
 
   private askFor(waiting: Waiting, newcomer?: string): void {
     const first = this.upperOf(waiting) ?? waiting
-    first.ask(() => this.turnsOf(first), newcomer)
+    first.ask(() => this.contendersOf(first), newcomer)
   }
 
   /** One of the upper class that waits for the same: others let it go first also at a turn of the lower class. */
@@ -251,11 +251,11 @@ export class WaitQueue implements Ticking {
   }
 
   /** The organisations that have had the least, of those that wait for the same as a request. */
-  private turnsOf({ candidates, priority }: Waiting): readonly Turn[] {
+  private contendersOf({ candidates, priority }: Waiting): readonly Contender[] {
     const lines = [...(this.lines.get(candidates)?.[priority].values() ?? [])]
     const hadOf = ({ organization }: Line) => this.had.get(`${priority} ${organization}`) ?? 0
-    const chosen = lines.length <= TURNS_MAX ? lines : lines.toSorted((one, other) => hadOf(one) - hadOf(other))
-    return chosen.slice(0, TURNS_MAX).map(({ turn }) => turn)
+    const chosen = lines.length <= CONTENDERS_MAX ? lines : lines.toSorted((one, other) => hadOf(one) - hadOf(other))
+    return chosen.slice(0, CONTENDERS_MAX).map(({ contender }) => contender)
   }
 
   private remove(waiting: Waiting, isServed: boolean): void {

@@ -5,7 +5,7 @@
 
 import type { Grant } from '../capacity/grant.ts'
 import type { Demand } from '../capacity/meter.ts'
-import type { Turn } from '../capacity/organization-turns.ts'
+import type { Contender } from '../capacity/organization-turns.ts'
 import type { Rooms } from '../capacity/rooms.ts'
 import type { TargetRoom } from '../capacity/target-room.ts'
 import { PRIORITIES, type Priority, type Waiting, type WaitQueue } from '../capacity/wait-queue.ts'
@@ -99,7 +99,7 @@ export class RequestRoom {
     const room = this.capacity.rooms.of(candidate.target)
     if (room === undefined) return new Attempt(candidate, permit, isFirst)
     const demand = this.demandOf(candidate)
-    const found = room.waiting > 0 ? undefined : room.enter(demand, this.isLow, () => [this.turn])
+    const found = room.waiting > 0 ? undefined : room.enter(demand, this.isLow, () => [this.contender])
     const full = { candidate, room, demand, isAtRest }
     if (!(found instanceof Promise)) return this.attemptOf(full, found, permit, isFirst)
     return laterOf(found).map((grant) => this.attemptOf(full, grant, permit, isFirst))
@@ -161,7 +161,7 @@ export class RequestRoom {
     const waiting: Waiting = {
       organization: key.organization.id,
       key: key.id,
-      weight: this.turn.weight,
+      weight: this.contender.weight,
       priority: this.priority,
       candidates: full.map(({ candidate }) => `${publicName(candidate.model)} ${targetKey(candidate.target)}`).join(),
       untilMs,
@@ -180,8 +180,8 @@ export class RequestRoom {
       get hasTurn() {
         return full.some(({ room }) => room?.isTurnOf(this.organization, isLow) === true)
       },
-      ask: (turnsOf, newcomer) => {
-        for (const { room, demand } of full) room?.askFor(demand, isLow, turnsOf, newcomer)
+      ask: (contendersOf, newcomer) => {
+        for (const { room, demand } of full) room?.askFor(demand, isLow, contendersOf, newcomer)
       },
       gaveUp: () => {
         const lacking = this.lacking()
@@ -223,7 +223,7 @@ export class RequestRoom {
     })
   }
 
-  private get turn(): Turn {
+  private get contender(): Contender {
     const { id, weight = 1 } = this.key.organization
     return { organization: id, weight, waitedMs: 0 }
   }

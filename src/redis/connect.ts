@@ -87,6 +87,26 @@ class LastingRedis extends Redis {
   }
 }
 
+/**
+ * A client of a cluster that ends when we end it. ioredis looks for the slots at intervals, and goes on for ever if it
+ * is ended while it looks: a command that has done its work would not exit.
+ */
+class EndingCluster extends Cluster {
+  private isClosed = false
+
+  override disconnect(reconnect = false): void {
+    this.isClosed ||= !reconnect
+    super.disconnect(reconnect)
+  }
+
+  override refreshSlotsCache(callback?: (error?: Error | null) => void): void {
+    if (this.isClosed) return
+    super.refreshSlotsCache((error) => {
+      if (!this.isClosed) callback?.(error)
+    })
+  }
+}
+
 /** Opens a connection, which connects and reconnects on its own. `name` appears in CLIENT LIST. */
 export function connect(place: RedisConfig, name: string): RedisClient {
   const client = open(place, name)
@@ -216,7 +236,7 @@ function hostOf(address: string, port: number): Address {
 
 function openCluster(nodes: readonly string[], credentials: Credentials, name: string): Cluster {
   const { enableOfflineQueue, ...redisOptions } = OPTIONS
-  return new Cluster(
+  return new EndingCluster(
     nodes.map((address) => hostOf(address, PORT)),
     {
       redisOptions: { ...redisOptions, ...credentials, connectionName: name },

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Redis } from 'ioredis'
 import { CommonRoom, type Taken } from '../../src/capacity/common-room.ts'
 import { type Meter, metersOf } from '../../src/capacity/meter.ts'
-import type { Turn } from '../../src/capacity/organization-turns.ts'
+import type { Contender } from '../../src/capacity/organization-turns.ts'
 import { RedisRoom } from '../../src/capacity/redis-room.ts'
 import type { CapacityLimits } from '../../src/core/capacity-limits.ts'
 import { property, type Random } from '../support/random.ts'
@@ -83,26 +83,26 @@ test('while requests of the upper class wait, the lower class gets every tenth t
   ])
 })
 
-const TURN = { organization: 'a', weight: 1, waitedMs: 0 }
+const CONTENDER = { organization: 'a', weight: 1, waitedMs: 0 }
 
 test('organisations go in turn by weight in whichever process they wait, and one in all its processes alike', () => {
   let nowMs = 0
   const room = new CommonRoom(() => nowMs)
   const meter = meterOf({ requestsPerMinute: 600 })
   const processes = [
-    { holder: '1', turns: [{ ...TURN, weight: 3 }] },
+    { holder: '1', turns: [{ ...CONTENDER, weight: 3 }] },
     {
       holder: '2',
       turns: [
-        { ...TURN, weight: 3 },
-        { ...TURN, organization: 'b' },
+        { ...CONTENDER, weight: 3 },
+        { ...CONTENDER, organization: 'b' },
       ],
     },
     {
       holder: '3',
       turns: [
-        { ...TURN, organization: 'b' },
-        { ...TURN, organization: 'c' },
+        { ...CONTENDER, organization: 'b' },
+        { ...CONTENDER, organization: 'c' },
       ],
     },
   ].map((each) => ({ ...each, lastMs: new Map<string, number>() }))
@@ -129,7 +129,7 @@ test('who comes to wait in one process is next after one turn, whatever waits of
   const meter = meterOf({ requestsPerMinute: 600 })
   room.take([{ meter, need: 100, spare: 0 }], false, '0')
   const ask = (holder: string, ...names: string[]) => {
-    const turns = names.map((organization) => ({ ...TURN, organization }))
+    const turns = names.map((organization) => ({ ...CONTENDER, organization }))
     return room.take([{ meter, need: 1, spare: 0, each: 1 }], false, holder, turns).organization
   }
   const served: string[] = []
@@ -276,7 +276,7 @@ async function play(random: Random, provider: string, nodes: readonly RedisRoom[
         return { meter, need: random.between(0, 4), spare: random.between(0, 4), each: random.between(0, 2) }
       })
       // Each has waited for another time: who comes first among equals does not hang on a millisecond.
-      const turns = ['a', 'b b', 'c'].slice(random.between(0, 3)).map((organization, i): Turn => {
+      const turns = ['a', 'b b', 'c'].slice(random.between(0, 3)).map((organization, i): Contender => {
         return { organization, weight: i + 1, waitedMs: ((step * 7) % 61) * 1000 }
       })
       const isLow = random.between(0, 3) === 0

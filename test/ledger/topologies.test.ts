@@ -112,6 +112,25 @@ test('a cluster of three masters spreads the organisations', async () => {
   }
 })
 
+test('a process that ends its connection while the client looks for the slots exits', async () => {
+  const nodes = await cluster()
+  const script = `
+    import { connect } from './src/redis/connect.ts'
+    const client = connect(${JSON.stringify(placeOf(nodes))}, 'test')
+    client.options.slotsRefreshInterval = 10
+    client.once('ready', () => {
+      const look = client.refreshSlotsCache
+      client.refreshSlotsCache = (callback) => {
+        client.refreshSlotsCache = look
+        look.call(client, callback)
+        client.disconnect()
+      }
+    })`
+  const child = Bun.spawn([process.execPath, '-e', script], { cwd: join(import.meta.dir, '../..'), stderr: 'pipe' })
+  expect([await child.exited, await new Response(child.stderr).text()]).toEqual([0, ''])
+  for (const { client } of nodes) client.disconnect()
+})
+
 test('stored Responses items in a cluster: bytes as they were, of owners on every node', async () => {
   const nodes = await cluster()
   const shelf = new RedisItems(placeOf(nodes), { ttlSeconds: 60 })

@@ -31,6 +31,7 @@ interface Rotation {
 interface Probe {
   readonly rotation: Rotation
   readonly secret: 'old' | 'new'
+  readonly port: number
   readonly fromMs: number
   readonly untilMs: number
   readonly isAccepted: boolean
@@ -98,7 +99,7 @@ export class RotatedKey {
       await answer.body?.cancel()
       const isAccepted = answer.status === 200
       if (!isAccepted && answer.status !== 401) return
-      this.probes.push({ rotation, secret, fromMs, untilMs: performance.now(), isAccepted })
+      this.probes.push({ rotation, secret, port, fromMs, untilMs: performance.now(), isAccepted })
     } catch {
       // The connection failed.
     }
@@ -115,20 +116,32 @@ export class RotatedKey {
     const within = old.filter(({ rotation, untilMs }) => untilMs <= rotation.fromMs + GRACE_MS)
     const after = old.filter(({ rotation, fromMs }) => fromMs >= rotation.untilMs + GRACE_MS + STOPS_MS)
     const wrong = {
-      new: fresh.filter(({ isAccepted }) => !isAccepted).length,
-      within: within.filter(({ isAccepted }) => !isAccepted).length,
-      after: after.filter(({ isAccepted }) => isAccepted).length,
+      new: fresh.filter(({ isAccepted }) => !isAccepted),
+      within: within.filter(({ isAccepted }) => !isAccepted),
+      after: after.filter(({ isAccepted }) => isAccepted),
     }
+    const all = [...wrong.new, ...wrong.within, ...wrong.after]
     report.check(
       [
-        `${this.rotations} rotations of a key: new secret ${fresh.length} times, rejected ${wrong.new}`,
-        `old one in the grace ${within.length} times, rejected ${wrong.within}`,
-        `a second after it ${after.length} times, accepted ${wrong.after}`,
+        `${this.rotations} rotations of a key: new secret ${fresh.length} times, rejected ${wrong.new.length}`,
+        `old one in the grace ${within.length} times, rejected ${wrong.within.length}`,
+        `a second after it ${after.length} times, accepted ${wrong.after.length}`,
         `${this.probes.length - judged.length} more after Redis lost writes`,
       ].join('; '),
-      this.rotations > 0 && wrong.new + wrong.within + wrong.after === 0,
+      this.rotations > 0 && all.length === 0,
+      all.map((probe) => shown(probe, faults)),
     )
   }
+}
+
+/** A probe, with the faults since the rotation before its own, in seconds after its own began. */
+function shown({ rotation, secret, port, fromMs, untilMs, isAccepted }: Probe, faults: readonly Injected[]): string {
+  const at = (ms: number) => ((ms - rotation.fromMs) / 1000).toFixed(1)
+  const names = overlapping(faults, (rotation.before ?? rotation).fromMs, untilMs).map(
+    (fault) => `${fault.name} ${at(fault.fromMs)} to ${at(fault.untilMs)}`,
+  )
+  const what = `${secret} secret ${isAccepted ? 'accepted' : 'rejected'} at port ${port}`
+  return `${what}, ${at(fromMs)} to ${at(untilMs)}; rotated 0.0 to ${at(rotation.untilMs)}; ${names.join(', ')}`
 }
 
 function overlapping(faults: readonly Injected[], fromMs: number, untilMs: number): readonly Injected[] {

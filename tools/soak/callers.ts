@@ -26,8 +26,59 @@ export interface Outcomes {
   fallbacks: number
 }
 
-export async function callUntil(untilMs: number, port: number, key: string, outcomes: Outcomes): Promise<void> {
-  while (performance.now() < untilMs) {
+/** Where callers wait between two requests while the gateway is at rest, so that only what stays is measured. */
+export class Rest {
+  private waiting = 0
+  private reached: (() => void) | undefined
+  private over: PromiseWithResolvers<void> | undefined
+
+  constructor(private callers: number) {}
+
+  /** Resolves when no caller has a request. `end` sends them on. */
+  begin(): Promise<void> {
+    this.over = Promise.withResolvers()
+    return new Promise((resolve) => {
+      this.reached = resolve
+      this.look()
+    })
+  }
+
+  end(): void {
+    this.over?.resolve()
+    this.over = undefined
+    this.waiting = 0
+  }
+
+  /** A caller is between two requests. */
+  async pass(): Promise<void> {
+    if (this.over === undefined) return
+    this.waiting++
+    this.look()
+    await this.over.promise
+  }
+
+  /** A caller sends no more. */
+  leave(): void {
+    this.callers--
+    this.look()
+  }
+
+  private look(): void {
+    if (this.waiting === this.callers) this.reached?.()
+  }
+}
+
+interface Calling {
+  readonly untilMs: number
+  readonly port: number
+  readonly key: string
+  readonly rest: Rest
+}
+
+export async function callUntil({ untilMs, port, key, rest }: Calling, outcomes: Outcomes): Promise<void> {
+  for (;;) {
+    await rest.pass()
+    if (performance.now() >= untilMs) return rest.leave()
     const kind = await one(port, key, outcomes).catch((error: unknown) => `wrong: ${String(error).slice(0, 300)}`)
     outcomes.kinds.set(kind.split(':')[0] ?? kind, (outcomes.kinds.get(kind.split(':')[0] ?? kind) ?? 0) + 1)
     if (kind.startsWith('wrong') && outcomes.wrong.length < 20) outcomes.wrong.push(kind)

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { scriptFlags } from '../../scripts/script-flags.ts'
 import { type BudgetFlags, soakBudgets } from './budgets.ts'
-import { callUntil, type Outcomes } from './callers.ts'
+import { callUntil, type Outcomes, Rest } from './callers.ts'
 
 const HELP = `Usage: scripts/soak [--seconds N] [--callers N] [--faults SHARE]
        scripts/soak --budgets [--seconds N] [--organizations N] [--people N] [--rate N]
@@ -31,8 +31,12 @@ grew.
 `
 const KEY = 'soak-key-0123456789abcdef'
 const SAMPLES = 40
+/** At every fifth sample the callers wait, and the gateway is at rest: what its memory has then stays. */
+const A_REST = 5
 /** Pause between the last caller and the final count: more than twice the longest deadline of a provider. */
 const SETTLE_MS = 3000
+/** A request ends within the deadlines of three candidates, and one that is read to its end soon after. */
+const AT_REST_MS_MAX = 30_000
 const MIB = 1024 * 1024
 
 interface Figures {
@@ -146,34 +150,51 @@ async function soak({ seconds, callers, faults }: Omit<Flags, 'budgets'>): Promi
   const outcomes: Outcomes = { kinds: new Map(), wrong: [], fallbacks: 0 }
   const startMs = performance.now()
   const untilMs = startMs + seconds * 1000
-  const calling = Promise.all(Array.from({ length: callers }, () => callUntil(untilMs, served.port, KEY, outcomes)))
+  const rest = new Rest(callers)
+  const each = { untilMs, port: served.port, key: KEY, rest }
+  const calling = Promise.all(Array.from({ length: callers }, () => callUntil(each, outcomes)))
   const samples: Figures[] = []
-  for (let i = 0; i < SAMPLES; i++) {
-    await Bun.sleep(startMs + ((i + 1) * seconds * 1000) / SAMPLES - performance.now())
-    // After a garbage collection: garbage is no leak, and one gzip bomb leaves 34 MiB of it.
-    const figures = await gateway.ask<Figures>('collect')
-    samples.push(figures)
+  const rests: Figures[] = []
+  for (let i = 1; i < SAMPLES; i++) {
+    await Bun.sleep(startMs + (i * seconds * 1000) / SAMPLES - performance.now())
+    const isRest = i % A_REST === 0
+    if (isRest) await rest.begin()
+    const figures = isRest ? await atRest(gateway) : await gateway.ask<Figures>('collect')
+    ;(isRest ? rests : samples).push(figures)
     console.log(
-      `${String(Math.round(((i + 1) * seconds) / SAMPLES)).padStart(4)} s  ${figures.reserved} requests, ` +
-        `${(figures.rss / MIB).toFixed(0)} MiB, ${figures.descriptors} descriptors, ` +
+      `${String(Math.round((i * seconds) / SAMPLES)).padStart(4)} s  ${figures.reserved} requests, ` +
+        `${(figures.rss / MIB).toFixed(0)} MiB${isRest ? ' at rest' : ''}, ${figures.descriptors} descriptors, ` +
         `${figures.reservations} reservations`,
     )
+    rest.end()
   }
   await calling
   await Bun.sleep(SETTLE_MS)
   const left = await gateway.ask<Figures>('collect')
   const injected = await providers.ask<{ calls: number; faults: Record<string, number> }>('figures')
-  return report({ outcomes, samples, left, injected })
+  return report({ outcomes, samples, rests: [...rests, left], left, injected })
+}
+
+/** The figures once no request is in flight: those of callers that left may still be read to their end. */
+async function atRest(gateway: Child): Promise<Figures> {
+  const untilMs = performance.now() + AT_REST_MS_MAX
+  for (;;) {
+    const figures = await gateway.ask<Figures>('collect')
+    if (figures.inFlight === 0 || performance.now() > untilMs) return figures
+    await Bun.sleep(50)
+  }
 }
 
 interface Result {
   readonly outcomes: Outcomes
   readonly samples: readonly Figures[]
+  /** One an eighth of the run, the last one after it. */
+  readonly rests: readonly Figures[]
   readonly left: Figures
   readonly injected: { readonly calls: number; readonly faults: Readonly<Record<string, number>> }
 }
 
-function report({ outcomes, samples, left, injected }: Result): boolean {
+function report({ outcomes, samples, rests, left, injected }: Result): boolean {
   const requests = [...outcomes.kinds.values()].reduce((sum, count) => sum + count, 0)
   const failed = Object.values(injected.faults).reduce((sum, count) => sum + count, 0)
   console.log(
@@ -183,11 +204,12 @@ function report({ outcomes, samples, left, injected }: Result): boolean {
   for (const [kind, count] of [...outcomes.kinds].sort()) console.log(`  ${kind.padEnd(12)} ${count}`)
   console.log(`  ${outcomes.fallbacks} fallbacks before the answers`)
   console.log(`  outcomes in the log: ${JSON.stringify(left.outcomes)}`)
-  // Requests in flight, and a few gzip bombs of 34 MiB with them, come and go: a leak also shows in the lowest sample.
-  const lowestIn = (quarter: number, of: (figures: Figures) => number) =>
-    Math.min(...samples.slice(((quarter - 1) * SAMPLES) / 4, (quarter * SAMPLES) / 4).map(of))
-  const [earlyMib, lateMib] = [lowestIn(2, ({ rss }) => rss) / MIB, lowestIn(4, ({ rss }) => rss) / MIB]
-  const [early, late] = [lowestIn(2, ({ descriptors }) => descriptors), lowestIn(4, ({ descriptors }) => descriptors)]
+  const lowestIn = (quarter: number, all: readonly Figures[], of: (figures: Figures) => number) =>
+    Math.min(...all.slice(((quarter - 1) * all.length) / 4, (quarter * all.length) / 4).map(of))
+  const mibIn = (quarter: number) => lowestIn(quarter, rests, ({ rss }) => rss) / MIB
+  const [earlyMib, lateMib] = [mibIn(2), mibIn(4)]
+  const descriptorsIn = (quarter: number) => lowestIn(quarter, samples, ({ descriptors }) => descriptors)
+  const [early, late] = [descriptorsIn(2), descriptorsIn(4)]
   const checks: readonly (readonly [string, boolean])[] = [
     [`every request got an answer or a proper cut (${outcomes.wrong.length} did not)`, outcomes.wrong.length === 0],
     [`no internal error of the gateway (${left.errors.length})`, left.errors.length === 0],
@@ -197,8 +219,7 @@ function report({ outcomes, samples, left, injected }: Result): boolean {
     ],
     [`requests still in flight: ${left.inFlight}`, left.inFlight === 0],
     [
-      `memory: ${earlyMib.toFixed(0)} MiB lowest in the second quarter, ${lateMib.toFixed(0)} in the last, ` +
-        `${(left.rss / MIB).toFixed(0)} at the end`,
+      `memory at rest: ${earlyMib.toFixed(0)} MiB lowest in the second quarter, ${lateMib.toFixed(0)} in the last`,
       lateMib < earlyMib + Math.max(16, 0.1 * earlyMib),
     ],
     [

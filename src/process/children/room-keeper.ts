@@ -2,7 +2,7 @@
 
 import { join } from 'node:path'
 import { type Amount, type Ask, CommonRoom, type RoomReport, type Taken } from '../../capacity/common-room.ts'
-import type { Turn } from '../../capacity/organization-turns.ts'
+import type { Contender } from '../../capacity/organization-turns.ts'
 import type { Config } from '../../config/config.ts'
 import { readSmallFile, writeSmallFile } from '../../sqlite/private-files.ts'
 
@@ -20,8 +20,8 @@ export class RoomKeeper {
     this.room.restore(readSmallFile(this.file))
   }
 
-  take(asks: readonly Ask[], isLow: boolean, worker: number, turns?: readonly Turn[]): Taken {
-    const taken = this.room.take(asks, isLow, String(worker), turns)
+  take(asks: readonly Ask[], isLow: boolean, worker: number, contenders?: readonly Contender[]): Taken {
+    const taken = this.room.take(asks, isLow, String(worker), contenders)
     if (asks.some(({ meter }) => meter.unit === 'micro_usd')) this.saveSoon()
     return taken
   }

@@ -8,7 +8,7 @@ import type { PeerUpdate } from '../../assembly/inference-service.ts'
 import type { LedgerPlace, LedgerRole } from '../../assembly/open-ledger.ts'
 import type { Build } from '../../assembly/version.ts'
 import type { Amount, Ask, RoomReport, Taken } from '../../capacity/common-room.ts'
-import type { Turn } from '../../capacity/organization-turns.ts'
+import type { Contender } from '../../capacity/organization-turns.ts'
 import type { Config } from '../../config/config.ts'
 import type { TargetRef } from '../../core/model-config.ts'
 import type { TargetTimes } from '../../gateway/breaker.ts'
@@ -129,7 +129,7 @@ export type ToSupervisor =
       readonly id: number
       readonly asks: readonly Ask[]
       readonly isLow: boolean
-      readonly turns?: readonly Turn[]
+      readonly turns?: readonly Contender[]
     }
   /** Gives some back. */
   | { readonly type: 'give-room'; readonly amounts: readonly Amount[] }

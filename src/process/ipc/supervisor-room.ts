@@ -4,7 +4,7 @@
  */
 
 import type { Amount, Ask, RoomReport, RoomSource, Taken } from '../../capacity/common-room.ts'
-import type { Turn } from '../../capacity/organization-turns.ts'
+import type { Contender } from '../../capacity/organization-turns.ts'
 import type { ToSupervisor } from './ipc.ts'
 import { PendingReplies } from './pending-replies.ts'
 
@@ -22,8 +22,11 @@ export class SupervisorRoom implements RoomSource {
 
   constructor(private readonly send: (message: Sent) => void) {}
 
-  async take(asks: readonly Ask[], isLow: boolean, turns: readonly Turn[] = []): Promise<Taken> {
-    const taken = await this.replies.ask((id) => this.send({ type: 'take-room', id, asks, isLow, turns }), undefined)
+  async take(asks: readonly Ask[], isLow: boolean, contenders: readonly Contender[] = []): Promise<Taken> {
+    const taken = await this.replies.ask(
+      (id) => this.send({ type: 'take-room', id, asks, isLow, turns: contenders }),
+      undefined,
+    )
     if (taken === undefined) throw new Error('the supervisor does not answer')
     return taken
   }
