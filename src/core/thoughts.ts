@@ -31,6 +31,11 @@ export interface Thought {
 /** In whose form thoughts are written: an API gets no thoughts in the form of another. */
 export type ThoughtForm = 'messages' | 'converse' | 'gemini' | 'responses' | 'chat'
 
+/** Whether a thought is a signature: a member of its text or its call. Others are pieces before what they belong to. */
+export function isSignature(form: ThoughtForm | undefined): boolean {
+  return form === 'gemini'
+}
+
 /** Who issued thoughts: only it can read them. */
 export interface Issuer {
   /** The provider's entry, a digest of its credential, and its name of the model. */

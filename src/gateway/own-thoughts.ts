@@ -7,7 +7,7 @@ import type { ChatRequest } from '../core/chat-request.ts'
 import { type Conversation, NOTHING_FOLLOWS, type SentThought } from '../core/conversation.ts'
 import * as Kind from '../core/entry-kinds.ts'
 import type { ProviderError } from '../core/provider-error.ts'
-import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
+import { type Issuer, isSignature, type TargetThoughts } from '../core/thoughts.ts'
 import type { RecalledThoughts } from './recalled-thoughts.ts'
 import { type PlacedThoughts, RestoredAnswers } from './restored-answers.ts'
 import type { OpenedThought, ThoughtSeals } from './shown-thoughts.ts'
@@ -80,8 +80,8 @@ export class OwnThoughts {
       (one) =>
         one.form === form &&
         (one.issuer === id || one.issuer === '') &&
-        // A signature of Gemini's is a member of its call, or its text.
-        (form !== 'gemini' || one.isBeforeCall || one.isOfText),
+        // A signature is a member of its call, or its text.
+        (!isSignature(form) || one.isBeforeCall || one.isOfText),
     )
     if (own.length === 0) return undefined
     // Who sends back that of a text alone may lack those of the calls.
@@ -92,7 +92,7 @@ export class OwnThoughts {
     for (const { message, entry, json } of own) {
       chars += json.length
       if (form === 'chat') beside.set(message, json)
-      else if (form === 'gemini') beside.set(entry, json)
+      else if (isSignature(form)) beside.set(entry, json)
       else before.set(entry, [...(before.get(entry) ?? NONE), json])
     }
     return { before, beside, chars, covers: (message) => covered.has(message) }

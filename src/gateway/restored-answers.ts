@@ -9,6 +9,7 @@ import {
   BEFORE_TEXT,
   callOf,
   type Issuer,
+  isSignature,
   type TargetThoughts,
   type Thought,
   WITH_ANSWER,
@@ -287,10 +288,10 @@ export class RestoredAnswers {
       const entry = call && calls[call.index]
       if (place === WITH_TEXT) {
         const last = hasSeam ? pieces.findLastIndex(({ isBlank }) => !isBlank) : spoken
-        const piece = seam === undefined ? last : this.form === 'gemini' ? seam - 1 : seam
+        const piece = seam === undefined ? last : isSignature(this.form) ? seam - 1 : seam
         hasSeam ||= seam !== undefined
         if (piece < 0) continue
-        if (besideText.has(piece) && this.form === 'gemini') return undefined
+        if (besideText.has(piece) && isSignature(this.form)) return undefined
         besideText.set(piece, json)
       } else if (place === WITH_ANSWER) placements.push({ slot: 'answer', json, isBefore: false })
       else if (place === BEFORE_TEXT || call?.isBefore === true) {

@@ -7,7 +7,7 @@ import type { StreamEvent, ThoughtEnd } from '../core/event.ts'
 import { GatheredText } from '../core/gathered-text.ts'
 import { isArray, parseObject, stringOf } from '../core/json.ts'
 import { PART_SEAM, type Reasoning } from '../core/reasoning.ts'
-import type { Issuer, ThoughtSealer } from '../core/thoughts.ts'
+import { type Issuer, isSignature, type ThoughtSealer } from '../core/thoughts.ts'
 import { digestOf } from './thought-keeper.ts'
 
 /** What a seal holds: who issued it, and what that issuer wants back. */
@@ -88,8 +88,8 @@ export class ShownThoughts {
         this.add(event.isNewPart === true ? `${PART_SEAM}${event.text}` : event.text)
         return sink.event(event)
       case 'thought':
-        // Gemini's signatures: that of a call stands before the call as any other, that of a text after the text.
-        if (event.on === undefined || event.on === 'call' || (event.on === 'text' && this.issuer?.form === 'gemini'))
+        // A signature of a call stands before the call, as any other thought, that of a text after the text.
+        if (event.on === undefined || event.on === 'call' || (event.on === 'text' && isSignature(this.issuer?.form)))
           sink.event(this.sealed(event))
         return
       case 'text':

@@ -6,6 +6,7 @@ import {
   BEFORE_TEXT,
   beforeCall,
   callOf,
+  isSignature,
   type Thought,
   type ThoughtForm,
   WITH_ANSWER,
@@ -59,8 +60,7 @@ export class ThoughtKeeper {
     thinks = false,
     private readonly place?: { leaveRequest(): void },
   ) {
-    // In Gemini's form, thoughts come after the text that they belong to.
-    if (thinks || form === 'gemini') this.text = createHash('sha256')
+    if (thinks || isSignature(form)) this.text = createHash('sha256')
   }
 
   /** The answer goes on, and its request is dropped. */
@@ -153,8 +153,7 @@ export class ThoughtKeeper {
     if (place === WITH_TEXT) {
       if (!hasTextBefore) return [{ place, json }]
       if (left > 0) return [{ place, json, left }]
-      // Gemini's belongs to the text before it, that of others to the text after it.
-      return this.form === 'gemini' ? [{ place, json }] : []
+      return isSignature(this.form) ? [{ place, json }] : []
     }
     const call = callOf(place)
     if (call?.isBefore !== true) return [{ place, json }]
