@@ -307,6 +307,7 @@ function grant({ meter, need, spare }: Ask, state: State | undefined, holder: st
 function leftOf(meter: Meter, state: State | undefined): number {
   if (state === undefined) return 1
   if (meter.kind === 'rate') return Math.max(0, state.level / mostOf(meter, state))
+  if (meter.limit <= 0) return 0
   return Math.max(0, 1 - (meter.kind === 'concurrency' ? heldOf(state) : state.used) / meter.limit)
 }
 

@@ -43,7 +43,7 @@ export class Rooms implements Ticking, ReportedRoomsOwner, SharedRoom {
     this.source = new StandbyRoom(
       source,
       () => [...this.held.values()],
-      () => this.nodes * this.processes,
+      () => ({ nodes: this.nodes, processes: this.processes }),
     )
     this.reported = new ReportedRooms(this, publish)
   }
@@ -172,7 +172,9 @@ export class Rooms implements Ticking, ReportedRoomsOwner, SharedRoom {
       const left = await this.source.left(some.map(({ meter }) => meter))
       const nowMs = performance.now()
       some.forEach((held, i) => {
-        held.left = left[i] ?? held.left
+        const found = left[i]
+        if (found === undefined) return
+        held.left = found
         held.leftMs = nowMs
       })
     }

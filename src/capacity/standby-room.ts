@@ -11,12 +11,16 @@ import type { Contender } from './organization-turns.ts'
 const LOOK_MS = 1000
 const HOLDER = ''
 
-/** What the process holds of a meter, and what it last knew to be left of it, from 0 to 1. */
+/** What the process holds of a meter, and what it last knew to be left of it, from 0 to 1; `leftMs`: 0 if nothing. */
 interface HeldNow {
   readonly meter: Meter
   readonly places: number
   readonly left: number
+  readonly leftMs: number
 }
+
+/** A process that does not know what is left of money takes this part of the limit: others may have spent it. */
+const UNKNOWN_SHARE = 0.02
 
 interface Standby {
   /** What was left of money when the room was lost, by meter. */
@@ -34,8 +38,8 @@ export class StandbyRoom implements RoomSource {
   constructor(
     private readonly source: RoomSource,
     private readonly held: () => readonly HeldNow[],
-    /** Among how many processes the limits are divided meanwhile. */
-    private readonly processes: () => number,
+    /** The limits are divided meanwhile among so many nodes, and the processes of this one. */
+    private readonly sharers: () => { readonly nodes: number; readonly processes: number },
   ) {}
 
   /** While the room cannot be reached, each process is alone. */
@@ -90,15 +94,15 @@ export class StandbyRoom implements RoomSource {
   report(reports: readonly RoomReport[]): void {
     const { standby } = this
     if (standby === undefined) return this.source.report(reports)
-    const processes = this.processes()
-    this.room.report(this.partsOf(standby, reports).map((one) => ({ ...one, level: one.level / processes })))
+    const parts = this.parts
+    this.room.report(this.partsOf(standby, reports).map((one) => ({ ...one, level: one.level / parts })))
   }
 
   private standIn(): Standby {
     const standby = { lefts: new Map(), spent: new Map(), lookedMs: performance.now() }
-    for (const { meter, left, places } of this.held()) {
+    for (const { meter, left, leftMs, places } of this.held()) {
       if (isMoney(meter)) {
-        standby.lefts.set(meter.name, meter.limit * left)
+        standby.lefts.set(meter.name, meter.limit * (leftMs === 0 ? UNKNOWN_SHARE * this.sharers().nodes : left))
         // What was spent meanwhile the last time has been counted since.
         this.room.give([{ meter, amount: Number.MAX_VALUE }], HOLDER)
       }
@@ -128,7 +132,12 @@ export class StandbyRoom implements RoomSource {
   private takeHere(standby: Standby, asks: readonly Ask[], isLow: boolean): Taken {
     const taken = this.room.take(this.partsOf(standby, asks), isLow, HOLDER)
     for (const [i, { meter }] of asks.entries()) spend(standby, meter, taken.granted[i] ?? 0)
-    return taken
+    return { ...taken, left: asks.map(({ meter }, i) => leftOf(standby, meter) ?? taken.left[i] ?? 0) }
+  }
+
+  private get parts(): number {
+    const { nodes, processes } = this.sharers()
+    return nodes * processes
   }
 
   private partsOf<One extends { readonly meter: Meter }>(standby: Standby, all: readonly One[]): readonly One[] {
@@ -137,10 +146,16 @@ export class StandbyRoom implements RoomSource {
 
   /** A meter with the limit of one of the processes; of money, with what was left when the room was lost. */
   private partOf({ lefts }: Standby, meter: Meter): Meter {
-    const limit = (lefts.get(meter.name) ?? meter.limit) / this.processes()
+    const limit = (lefts.get(meter.name) ?? meter.limit) / this.parts
     if (meter.kind === 'rate') return { ...meter, limit }
     return { ...meter, limit: isMoney(meter) ? Math.floor(limit) : Math.max(1, Math.floor(limit)) }
   }
+}
+
+/** Of money, what is left of the whole limit as far as it is known here: the part here is no measure for it. */
+function leftOf({ lefts, spent }: Standby, meter: Meter): number | undefined {
+  const left = lefts.get(meter.name)
+  return left && Math.max(0, left - (spent.get(meter.name)?.amount ?? 0)) / meter.limit
 }
 
 function spend({ spent }: Standby, meter: Meter, amount: number): void {

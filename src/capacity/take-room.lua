@@ -18,8 +18,10 @@ local operation, holder, is_low = ARGV[1], 'h:' .. ARGV[2], ARGV[3] == '1'
 local class = is_low and 'l:' or 'u:'
 local least_place = class .. '@'
 
+-- What is no number, also NaN, is 0: it must not spoil what is left for all.
 local function number(value)
-  return tonumber(value or '0') or 0
+  local found = tonumber(value or '0') or 0
+  return found == found and found or 0
 end
 
 local METER_WORDS, TURN_WORDS = 6, 3
@@ -177,8 +179,8 @@ end
 
 local function left_of(meter)
   if meter.kind == 'rate' then return meter.level / meter.most end
-  if meter.kind == 'concurrency' then return 1 - meter.held / meter.limit end
-  return 1 - meter.used / meter.limit
+  if meter.limit <= 0 then return 0 end
+  return 1 - (meter.kind == 'concurrency' and meter.held or meter.used) / meter.limit
 end
 
 local meters = {}

@@ -241,6 +241,19 @@ describe('in Redis', () => {
     node.close()
   })
 
+  test('of a limit of nothing nothing is left, and what is no number gives nothing back', async () => {
+    const [room, node] = [new CommonRoom(), new RedisRoom({ kind: 'single', url: redis.url })]
+    const ask = { meter: meterOf({ spend: { total: 90 } }, 'spoilt'), need: 45, spare: 0 }
+    const left = async () => [room.take([ask], false, 'a').left, (await node.take([ask], false)).left]
+    const none = { ...ask, meter: { ...ask.meter, limit: 0 }, need: 0 }
+    expect([room.take([none], false, 'a').left, (await node.take([none], false)).left]).toEqual([[0], [0]])
+    expect(await left()).toEqual([[0.5], [0.5]])
+    // A node of an earlier version sends it.
+    node.give([{ meter: ask.meter, amount: Number.NaN }])
+    expect(await left()).toEqual([[0], [0]])
+    node.close()
+  })
+
   property('the same is granted and given back as in one process', 6, async (random) => {
     const nodes = Array.from({ length: 3 }, () => new RedisRoom({ kind: 'single', url: redis.url }))
     await play(random, `p${number++}`, nodes)

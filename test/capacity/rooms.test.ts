@@ -41,8 +41,8 @@ test('while the room is away, long requests keep their places, and a node that k
   const enter = async (microUsd: number) => (await room?.enter({ tokens: 1, microUsd }, false, nobody)) !== undefined
   expect([await enter(50), await enter(1)]).toEqual([true, false])
   rooms.shareAmong(10)
-  while ((room?.waitMs({ tokens: 1, microUsd: 50 }) ?? 0) > 0) await Bun.sleep(1)
-  expect(await enter(50)).toBe(true)
+  while ((room?.waitMs({ tokens: 1, microUsd: 0 }) ?? 0) > 0) await Bun.sleep(1)
+  expect(await enter(0)).toBe(true)
   const { now } = Date
   try {
     for (const laterMs of [15_000, 30_000, 45_000]) {
@@ -50,7 +50,7 @@ test('while the room is away, long requests keep their places, and a node that k
       rooms.tick(performance.now() + laterMs)
     }
     // Ten places of a process.
-    const more = await Promise.all(Array.from({ length: 10 }, () => enter(1)))
+    const more = await Promise.all(Array.from({ length: 10 }, () => enter(0)))
     expect(more.filter(Boolean)).toHaveLength(8)
   } finally {
     Date.now = now
@@ -217,6 +217,98 @@ test('while the shared room is away, a process spends its part of the rest, whic
     await Bun.sleep(5)
   }
   expect(left()).toBe(0.5625)
+})
+
+test('a process that loses the shared room twice takes its part of what is left, not of the limit', async () => {
+  const source = new Source()
+  const rooms = new Rooms(source)
+  rooms.shareAmong(4)
+  const targets = ['p', 'q'].map((provider) => ({ provider, model: 'm' }))
+  rooms.use({ providers: { p: { spend: { total: 800 } }, q: { requestsPerMinute: 600 } }, targets: [] }, targets, 1)
+  const enter = async (provider: string, microUsd: number) =>
+    (await rooms.of({ provider, model: 'm' })?.enter({ tokens: 1, microUsd }, false, nobody)) !== undefined
+  const { now } = performance
+  let laterMs = 0
+  performance.now = () => now.call(performance) + laterMs
+  try {
+    expect(await enter('p', 400)).toBe(true)
+    for (const [before, part] of [
+      [20, 100],
+      [0, 95],
+    ] as const) {
+      source.isAway = true
+      const rest = part - before + 1
+      // It learns what is left of its part while it is alone.
+      expect([await enter('q', 1), await enter('p', before), await enter('p', rest)]).toEqual([true, true, false])
+      source.isAway = false
+      source.asks = 0
+      while (source.asks === 0) {
+        laterMs += 1001
+        await enter('q', 1)
+        await Bun.sleep(1)
+      }
+    }
+  } finally {
+    performance.now = now
+    rooms.close()
+  }
+})
+
+test('money that is used up stays so, however often the shared room is lost', async () => {
+  const source = new Source()
+  const rooms = new Rooms(source)
+  rooms.shareAmong(4)
+  const meter = { ...METER, limit: 80_000 }
+  const targets = ['p', 'q'].map((provider) => ({ provider, model: 'm' }))
+  const providers = { p: { spend: { total: meter.limit } }, q: { requestsPerMinute: 600 } }
+  rooms.use({ providers, targets: [] }, targets, 1)
+  const room = rooms.of({ provider: 'p', model: 'm' })
+  const pay = async (microUsd: number) => (await room?.enter({ tokens: 1, microUsd }, false, nobody)) !== undefined
+  const askOther = () => rooms.of({ provider: 'q', model: 'm' })?.enter(DEMAND, false, nobody)
+  const [{ now }, { now: nowOnWall }] = [performance, Date]
+  let laterMs = 0
+  performance.now = () => now.call(performance) + laterMs
+  Date.now = () => nowOnWall() + laterMs
+  try {
+    expect(await pay(meter.limit)).toBe(true)
+    for (let losses = 0; losses < 3; losses++) {
+      source.isAway = true
+      await askOther()
+      laterMs += 301
+      expect(await pay(1)).toBe(false)
+      // As after each request: it asks for what requests to come may need.
+      laterMs += 301
+      room?.topUp()
+      await Bun.sleep(0)
+      source.isAway = false
+      source.asks = 0
+      while (source.asks === 0) {
+        laterMs += 1001
+        await askOther()
+        await Bun.sleep(0)
+      }
+    }
+  } finally {
+    performance.now = now
+    Date.now = nowOnWall
+    rooms.close()
+  }
+  expect(source.room.take([{ meter, need: 0, spare: 0 }], false, 'b').left).toEqual([0])
+})
+
+test('a process that starts while the shared room is away takes 2 % of money', async () => {
+  const source = new Source()
+  source.isAway = true
+  const rooms = new Rooms(source)
+  rooms.shareAmong(4)
+  rooms.use({ providers: { p: { spend: { total: 5000 } } }, targets: [] }, [TARGET], 2)
+  const pay = async (microUsd: number) =>
+    (await rooms.of(TARGET)?.enter({ tokens: 1, microUsd }, false, nobody)) !== undefined
+  // It asks in vain what is left.
+  rooms.tick(performance.now() + 6000)
+  await Bun.sleep(0)
+  expect([await pay(50), await pay(1)]).toEqual([true, false])
+  rooms.close()
 })
 
 test('a process that loses the shared room again and again keeps to its part all together', async () => {

@@ -230,10 +230,10 @@ class Fleet {
     ]
   }
 
-  /** Redis itself was away: for every node. */
+  /** Redis itself, or each connection to it, was away: for every node. */
   note(injected: readonly Injected[]): void {
     for (const { name, fromMs, untilMs } of injected) {
-      if (!name.startsWith('Redis killed') && !name.startsWith('Redis frozen')) continue
+      if (!/^(?:Redis killed|Redis frozen|connections cut)$/.test(name)) continue
       for (let node = 0; node < NODES; node++) this.losses.push({ node, fromMs, untilMs: untilMs + BACK_MS })
     }
   }
