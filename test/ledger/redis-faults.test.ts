@@ -24,7 +24,7 @@ const RIGHTS =
   '+evalsha +eval +time +hget +hmget +hgetall +hset +hincrby +hdel +hlen +hstrlen +zadd +zrem +zscore +zcard ' +
   '+zrangebyscore +zremrangebyscore +exists +xadd +xrange +xlen +xtrim +memory|usage +sadd +scard +smembers +hscan ' +
   '+incr +get +set +del +pexpire +info +ping +client +cluster'
-const { open, ledgerOn } = opened()
+const { open, directory, ledgerOn } = opened()
 
 async function proxy(server: RedisServer): Promise<LossyProxy> {
   const between = await LossyProxy.before(server.socket)
@@ -47,6 +47,26 @@ test('a black hole: no request waits long, the connection is replaced, and nothi
   await until(() => ledger.health().pending === 0)
   await until(async () => (await totals(server, account)).live === 0)
   expect(await totals(server, account)).toEqual({ spent: 70, held: 0, live: 0 })
+})
+
+test.each([
+  ['out of reach of Redis', true],
+  ['with Redis at hand', false],
+])('a reservation without a reply is not charged if its process ends %s', async (_, isAway) => {
+  await using server = await RedisServer.start()
+  const [between, own, account] = [await proxy(server), directory(), accountOf()]
+  const ledger = await ledgerOn(between.url, own)
+  await ledger.settle(await ledger.reserve(account, holdOf(1)), chargeOf(1))
+  server.signal('SIGSTOP')
+  expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('ledger_unavailable')
+  if (isAway) await between.close()
+  server.signal('SIGCONT')
+  if (isAway) await until(async () => (await totals(server, account)).live === 1)
+  await ledger.close()
+  open.splice(open.indexOf(ledger), 1)
+  await ledgerOn(server.socket, own)
+  await until(async () => (await totals(server, account)).live === 0)
+  expect(await totals(server, account)).toEqual({ spent: 1, held: 0, live: 0 })
 })
 
 test('a master demoted while connected: writes that it rejects are repeated once it accepts them', async () => {

@@ -17,6 +17,8 @@ const PROGRAM: readonly string[] =
   WEIR_EXECUTABLE === undefined ? [process.execPath, join(import.meta.dir, '../../src/main.ts')] : [WEIR_EXECUTABLE]
 /** A program that does not report ready by then is broken, also on a busy machine. */
 const READY_MS_MAX = 180_000
+/** The same of a command that does not end. */
+const COMMAND_MS_MAX = 180_000
 const LINES_KEPT = 20
 const ADMIN_TOKEN = 'an-admin-token-of-the-chaos-run'
 /** Longer than a change of a key may take until it is confirmed. */
@@ -180,8 +182,14 @@ export class Gateway {
       cwd: this.folder,
       stdio: ['ignore', 'pipe', 'pipe'],
     })
+    const late = setTimeout(() => {
+      this.errors.push(`weir ${words.join(' ')} did not end within ${COMMAND_MS_MAX / 1000} s`)
+      child.kill('SIGKILL')
+    }, COMMAND_MS_MAX)
     const [text, errors] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
-    if ((await child.exited) !== 0) throw new Error(`weir ${words.join(' ')}: ${errors}`)
+    const code = await child.exited
+    clearTimeout(late)
+    if (code !== 0) throw new Error(`weir ${words.join(' ')}: ${errors}`)
     return text.trimEnd()
   }
 

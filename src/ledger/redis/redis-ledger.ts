@@ -54,6 +54,7 @@ interface OutboxOptions {
 
 /** How long `close` waits for settlements in flight; the outbox sends the others later. */
 const CLOSE_MS = 2000
+const UNHEARD = { committed: () => undefined }
 
 class RedisReservation implements Reservation {
   readonly id: string
@@ -290,8 +291,11 @@ export class RedisLedger implements Ledger {
     if (this.link.isReady) {
       this.outbox.commit()
       await Promise.race([this.settlementsInFlight.all(), after(this.time, CLOSE_MS)])
+      await this.cancellations.send()
       await this.delivery.sendAll()
     }
+    // Another process sends them: this one does not end later because of them.
+    for (const one of this.cancellations.asSettlements()) this.outbox.add(one, false, UNHEARD)
     this.link.close()
     this.outbox.close()
   }

@@ -1,11 +1,13 @@
 /**
  * Reservations that must not exist in Redis: their call got no reply, and their request was rejected or served without
- * them. Each is cancelled until Redis acknowledges it.
+ * them. Each is cancelled until Redis acknowledges it; when the process ends before that, or soon after, the node's log
+ * settles it without a charge.
  */
 
 import { isPermanent } from '../../../redis/redis-errors.ts'
-import { type Account, type Hold, turnOf } from '../../ledger.ts'
+import { type Account, type Hold, noCharge, turnOf } from '../../ledger.ts'
 import type { Link } from '../protocol/link.ts'
+import type { Settlement } from '../protocol/settlement.ts'
 
 /**
  * After a reconnection, cancellations that were acknowledged up to 60 s before the connection broke are sent again:
@@ -19,6 +21,8 @@ interface Cancelled {
   readonly account: Account
   /** A reservation of a later one stays. */
   readonly turn: number
+  /** When it was given up, which was soon after it was asked for. */
+  readonly sinceMs: number
 }
 
 export class Cancellations {
@@ -37,7 +41,7 @@ export class Cancellations {
       const [oldest] = this.pending.keys()
       if (oldest !== undefined) this.pending.delete(oldest)
     }
-    this.pending.set(hold.id, { account, turn: turnOf(hold) })
+    this.pending.set(hold.id, { account, turn: turnOf(hold), sinceMs: this.now() })
   }
 
   /** A later turn of the reservation was granted. */
@@ -76,6 +80,15 @@ export class Cancellations {
       this.acknowledged.delete(id)
       this.pending.set(id, one)
     }
+  }
+
+  /** What Redis has not acknowledged, or may still lose, as settlements without a charge. */
+  asSettlements(): readonly Settlement[] {
+    this.forgetOld()
+    const charge = noCharge('refused')
+    return [...this.pending, ...this.acknowledged].map(([id, { account, sinceMs }]) => {
+      return { id, account, admittedMs: sinceMs, charge, heldMicroUsd: 0 }
+    })
   }
 
   private forgetOld(): void {
