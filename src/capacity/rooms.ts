@@ -12,16 +12,13 @@ import { Held } from './grant.ts'
 import { type CapacityUnit, type Meter, metersOfTarget, sliceOf } from './meter.ts'
 import type { Contender } from './organization-turns.ts'
 import { ReportedRooms, type ReportedRoomsOwner, type ScarceRoom } from './reported-rooms.ts'
-import { StandbyRoom } from './standby-room.ts'
+import { NODES_UNKNOWN, StandbyRoom } from './standby-room.ts'
 import { type SharedRoom, TargetRoom } from './target-room.ts'
 
 /** How often held places are renewed, and what is left is read. */
 const RENEW_MS = 5000
 /** So many limits are read at once: a script of Redis delays all others. */
 const LOOKS_MAX = 100
-
-/** A node that knows of no fleet takes 2 % of a limit while Redis is away: no more than it may hold in advance. */
-const NODES_UNKNOWN = 50
 
 export class Rooms implements Ticking, ReportedRoomsOwner, SharedRoom {
   place = -1

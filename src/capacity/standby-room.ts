@@ -19,8 +19,11 @@ interface HeldNow {
   readonly leftMs: number
 }
 
-/** A process that does not know what is left of money takes this part of the limit: others may have spent it. */
-const UNKNOWN_SHARE = 0.02
+/**
+ * A node that knows of no fleet takes 2 % of a limit while Redis is away: no more than it may hold in advance. The same
+ * of money of which it does not know what is left: others may have spent it.
+ */
+export const NODES_UNKNOWN = 50
 
 interface Standby {
   /** What was left of money when the room was lost, by meter. */
@@ -102,7 +105,7 @@ export class StandbyRoom implements RoomSource {
     const standby = { lefts: new Map(), spent: new Map(), lookedMs: performance.now() }
     for (const { meter, left, leftMs, places } of this.held()) {
       if (isMoney(meter)) {
-        standby.lefts.set(meter.name, meter.limit * (leftMs === 0 ? UNKNOWN_SHARE * this.sharers().nodes : left))
+        standby.lefts.set(meter.name, meter.limit * (leftMs === 0 ? this.sharers().nodes / NODES_UNKNOWN : left))
         // What was spent meanwhile the last time has been counted since.
         this.room.give([{ meter, amount: Number.MAX_VALUE }], HOLDER)
       }

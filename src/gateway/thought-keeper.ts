@@ -153,6 +153,7 @@ export class ThoughtKeeper {
     if (place === WITH_TEXT) {
       if (!hasTextBefore) return [{ place, json }]
       if (left > 0) return [{ place, json, left }]
+      // A signature belongs to the text before it, any other thought to the text after it.
       return isSignature(this.form) ? [{ place, json }] : []
     }
     const call = callOf(place)

@@ -54,6 +54,7 @@ interface OutboxOptions {
 
 /** How long `close` waits for settlements in flight; the outbox sends the others later. */
 const CLOSE_MS = 2000
+/** Nothing waits for a settlement of a process that ends. */
 const UNHEARD = { committed: () => undefined }
 
 class RedisReservation implements Reservation {
