@@ -29,6 +29,8 @@ interface TableSetup<Row> {
   readonly keyOf: (row: Row) => string
   /** What the filter searches, in lower case; absent with `search`. */
   readonly textOf?: (row: Row) => string
+  /** Random ids of a row, in lower case. The filter finds one by `ID_CHARS_MIN` of its characters. */
+  readonly idsOf?: (row: Row) => readonly string[]
   readonly placeholder: string
   /** Rows before "show more". */
   readonly page: number
@@ -43,6 +45,9 @@ interface TableSetup<Row> {
   /** Searches more rows than the page has: what was typed is given to it, and all rows that are shown match. */
   readonly search?: (typed: string) => void
 }
+
+/** A shorter word, such as a status, would be in some ids by chance. */
+const ID_CHARS_MIN = 8
 
 /** How many rows there are in all, and how many of those that match were not given. */
 interface Counts {
@@ -234,9 +239,17 @@ export class LiveTable<Row> {
 
   private matching(): readonly Row[] {
     const { rows, words, setup, isOnly } = this
-    const { textOf } = setup
-    const found = textOf === undefined || words.length === 0 ? rows : rows.filter((row) => hasWords(textOf(row), words))
+    const found = setup.textOf === undefined || words.length === 0 ? rows : rows.filter((row) => this.hasWords(row))
     return isOnly && setup.only !== undefined ? found.filter(setup.only.matches) : found
+  }
+
+  private hasWords(row: Row): boolean {
+    const { textOf, idsOf } = this.setup
+    const text = textOf?.(row) ?? ''
+    const ids = idsOf?.(row) ?? []
+    return this.words.every(
+      (word) => text.includes(word) || (word.length >= ID_CHARS_MIN && ids.some((id) => id.includes(word))),
+    )
   }
 
   private draw(): void {
@@ -295,9 +308,4 @@ export class LiveTable<Row> {
 
 function classOf(name: string, isNumber = false): string {
   return `c-${name}${isNumber ? ' number' : ''}`
-}
-
-/** True if the text, in lower case, has all of the words. */
-function hasWords(text: string, words: readonly string[]): boolean {
-  return words.every((word) => text.includes(word))
 }

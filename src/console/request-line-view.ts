@@ -94,7 +94,6 @@ export function modelOf({ requested_model, served_model }: RequestView): string 
 }
 
 const SEARCHED = [
-  'request_id',
   'organization',
   'key',
   'dialect',
@@ -104,12 +103,15 @@ const SEARCHED = [
   'error',
   'limit',
   'remote',
-  'trace_id',
   'transport',
-  'socket',
 ] as const satisfies readonly (keyof RequestView)[]
 
-/** The text that a filter searches, in lower case. */
+/** The ids of a request, in lower case: its own, and those of its trace and its socket. */
+export function idsOf({ request_id, trace_id = '', socket = '' }: RequestView): readonly string[] {
+  return [request_id, trace_id.toLowerCase(), socket]
+}
+
+/** The text that a filter searches beside the ids, in lower case. */
 export function searchText(line: RequestView): string {
   const fields = SEARCHED.map((name) => line[name])
   const tags = Object.entries(line.tags ?? {}).map(([name, value]) => `${name}=${value}`)

@@ -7,6 +7,7 @@ import { count, dollars, duration } from '../core/figure-text.ts'
 import { element, StateMark, setAttribute, setText } from './elements.ts'
 import { type Cell, type Column, LiveTable, numberColumn } from './live-table.ts'
 import {
+  idsOf,
   isFailed,
   modelOf,
   ownerOf,
@@ -48,6 +49,7 @@ export class RequestsBand {
       columns: columns(),
       keyOf: ({ request_id }) => request_id,
       textOf: searchText,
+      idsOf,
       placeholder: 'Filter, for example: acme 429',
       page: 15,
       filterFrom: 1,

@@ -81,15 +81,19 @@ afterAll(async () => {
   await provider.stop(true)
 })
 
-/** Sends a request; resolves when it was answered. */
+/** Sends a request; resolves to the status when it was answered. */
 async function send(model: string, key = KEY): Promise<number> {
+  return (await answerOf(model, key)).status
+}
+
+async function answerOf(model: string, key = KEY): Promise<Response> {
   const answer = await fetch(`${weir.address}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }] }),
   })
   await answer.text()
-  return answer.status
+  return answer
 }
 
 async function openConsole(options: Parameters<typeof WatchedPage.open>[2] = {}): Promise<WatchedPage> {
@@ -164,6 +168,21 @@ describe('the console', () => {
     await page.getByText('Nothing matches.').waitFor()
     await page.keyboard.press('Escape')
     await rows(page, 'Requests').filter({ hasText: 'globex' }).waitFor()
+    expect(watched.problems).toEqual([])
+  })
+
+  test('finds an id by eight of its characters, and no status in ids', async () => {
+    const id = (await answerOf('small', `${KEY}-globex`)).headers.get('x-request-id') ?? ''
+    await using watched = await openConsole()
+    const { page } = watched
+    await rows(page, 'Requests').first().waitFor()
+    await page.keyboard.press('/')
+    await page.keyboard.type(id.slice(-7))
+    await page.getByText('Nothing matches.').waitFor()
+    await page.keyboard.press('Escape')
+    await page.keyboard.type(id.slice(-8))
+    await rows(page, 'Requests').nth(1).waitFor({ state: 'detached' })
+    expect(await rows(page, 'Requests').textContent()).toContain('globex · batch')
     expect(watched.problems).toEqual([])
   })
 

@@ -45,14 +45,15 @@ test.each(['embedded', 'redis'])('%s: limits, update, rotation and audit', async
     '--tags',
     'team=payments',
   )
-  // An answer costs 12 cents: the budget is used up after a few, on all workers and nodes.
-  await until(async () => (await stage.statuses(old)).join() === '429')
+  // An answer costs 12 cents: the budget is used up after a few, on all workers and nodes. On a busy machine it may be
+  // held meanwhile for a request that is cancelled.
+  const spentToday = async () => Number((await listed(stage, 'bot'))['spend_today_micro_usd'])
+  await until(async () => (await stage.statuses(old)).join() === '429' && (await spentToday()) >= 360_000)
   const request = await first.line(({ msg, key }) => msg === 'request' && key === 'bot')
   expect(request['tags']).toEqual({ team: 'payments' })
   const before = await listed(stage, 'bot')
   expect(before['limits']).toEqual({ spend: { day: 0.5 } })
   expect(Number(before['spend_today_micro_usd'])).toBeLessThanOrEqual(500_000)
-  expect(Number(before['spend_today_micro_usd'])).toBeGreaterThanOrEqual(360_000)
   expect(Date.parse(String(before['last_used_at']))).toBeGreaterThan(Date.parse(String(before['created_at'])))
 
   await stage.run('keys', 'update', '--id', 'bot', '--spend-day', '', '--requests-per-minute', '100000')
