@@ -150,6 +150,16 @@ test('while the owner is away a reservation waits; after 2 s it is refused, and 
   expect(await standing(owner, account)).toMatchObject({ live: 0, total: { spent: 100, held: 0 } })
 })
 
+/** Undefined if the owner was away for longer than a call waits: a busy machine may need that long to start one. */
+async function unlessAway<T>(call: T | PromiseLike<T>): Promise<T | undefined> {
+  try {
+    return await call
+  } catch (error) {
+    if (error instanceof CallerError && error.kind === 'ledger_unavailable') return undefined
+    throw error
+  }
+}
+
 test('owners that are killed under load: each charge counts once, and nothing stays held', async () => {
   const { owner, worker } = await started()
   const seed = randomSeed('owners that are killed')
@@ -160,10 +170,14 @@ test('owners that are killed under load: each charge counts once, and nothing st
   const serve = async (ledger: SharedLedger) => {
     while (running) {
       const cost = 1 + random.below(1000)
-      const reservation = await ledger.reserve(account, holdOf(cost))
+      const reservation = await unlessAway(ledger.reserve(account, holdOf(cost)))
+      // What an owner grants later is given back.
+      if (reservation === undefined) continue
       if (random.oneIn(3)) {
         const soFar = { inputTokens: 10, outputTokens: 1, costMicroUsd: Math.floor(cost / 2) }
-        await ledger.extend(reservation, soFar, { inputTokens: 10, outputTokens: 5, costMicroUsd: 2 * cost })
+        await unlessAway(
+          ledger.extend(reservation, soFar, { inputTokens: 10, outputTokens: 5, costMicroUsd: 2 * cost }),
+        )
       }
       spent += cost
       requests += 1
