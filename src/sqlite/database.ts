@@ -134,7 +134,7 @@ function untilFree<T>(action: () => T): T {
 }
 
 /** Another process has the lock, or so many open and close the write-ahead log that SQLite gave up (`PROTOCOL`). */
-function isBusy(error: unknown): boolean {
+export function isBusy(error: unknown): boolean {
   return error instanceof SQLiteError && /^SQLITE_(BUSY|PROTOCOL)/.test(error.code ?? '')
 }
 

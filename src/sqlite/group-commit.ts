@@ -6,11 +6,14 @@
 import type { Database } from 'bun:sqlite'
 import { fdatasync, openSync } from 'node:fs'
 import { messageOf } from '../core/error-message.ts'
+import { isBusy } from './database.ts'
 import { FileSync, type Flush } from './file-sync.ts'
 
 const COMMIT_MS = 20
 /** The pause after a failed commit. */
 const RETRY_MS = 250
+/** How long the last commit is tried while another process has the lock: that may be stopped, or get no CPU time. */
+const CLOSING_MS = 5000
 
 interface Gathered {
   /** Writes all changes that wait; runs inside the transaction. */
@@ -26,6 +29,8 @@ export class GroupCommit {
   private timer: ReturnType<typeof setTimeout> | undefined
   private closed = false
   private failure: string | undefined
+  /** The last commit failed because another process has the lock. */
+  private isLocked = false
   private committedMs = Number.NEGATIVE_INFINITY
 
   /** `path` is the database's file; it has a write-ahead log. */
@@ -61,6 +66,7 @@ export class GroupCommit {
       this.database.transaction(() => this.gathered.write()).immediate()
     } catch (error) {
       this.failure = messageOf(error)
+      this.isLocked = isBusy(error)
       this.gathered.failed()
       this.later(RETRY_MS)
       return false
@@ -73,7 +79,9 @@ export class GroupCommit {
 
   /** Commits for the last time and closes the file. Throws if that fails: then the changes that waited are lost. */
   close(): void {
-    const isWritten = this.commit()
+    const endMs = performance.now() + CLOSING_MS
+    let isWritten = this.commit()
+    while (!isWritten && this.isLocked && performance.now() < endMs) isWritten = this.commit()
     clearTimeout(this.timer)
     this.closed = true
     if (isWritten) this.database.run('PRAGMA wal_checkpoint(TRUNCATE)')
