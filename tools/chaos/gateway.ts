@@ -4,6 +4,7 @@
  */
 
 import { type ChildProcess, spawn } from 'node:child_process'
+import { createWriteStream, type WriteStream } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
@@ -20,6 +21,15 @@ const READY_MS_MAX = 180_000
 /** The same of a command that does not end. */
 const COMMAND_MS_MAX = 180_000
 const LINES_KEPT = 20
+/** What no fault explains. A worker that did not answer, or did not end in time, has been killed by its supervisor. */
+const UNEXPLAINED = [
+  'internal.error',
+  'admin.internal_error',
+  'process.crashed',
+  'worker.stuck',
+  'ledger.owner_stuck',
+  'server.killing_workers',
+]
 const ADMIN_TOKEN = 'an-admin-token-of-the-chaos-run'
 /** Longer than a change of a key may take until it is confirmed. */
 const ADMIN_TIMEOUT_MS = 45_000
@@ -41,6 +51,8 @@ export class Gateway {
   /** Log lines that no injected fault explains. */
   readonly errors: string[] = []
   starts = 0
+  /** Of all its processes, one after the other. */
+  private readonly log: WriteStream
   private child: ChildProcess | undefined
 
   private constructor(
@@ -49,7 +61,9 @@ export class Gateway {
     private readonly adminPort: number,
     private readonly program: readonly string[],
     private readonly env: Readonly<Record<string, string>>,
-  ) {}
+  ) {
+    this.log = createWriteStream(join(folder, 'weir.log'), { flags: 'a' })
+  }
 
   /** Writes the configuration and starts the program. `config` has neither addresses nor a data directory. */
   static async start(
@@ -57,8 +71,8 @@ export class Gateway {
     config: JsonObject,
     { program = PROGRAM, env = {} }: Start = {},
   ): Promise<Gateway> {
-    const gateway = new Gateway(folder, await lastingPort(), await lastingPort(), program, env)
     await mkdir(folder, { recursive: true })
+    const gateway = new Gateway(folder, await lastingPort(), await lastingPort(), program, env)
     const listen = { host: '127.0.0.1', port: gateway.port }
     const admin = { host: '127.0.0.1', port: gateway.adminPort, token: ADMIN_TOKEN }
     await writeFile(
@@ -223,7 +237,8 @@ export class Gateway {
   }
 
   private onLine(line: string): void {
-    const isError = line.includes('"msg":"internal error"') || !line.startsWith('{')
+    this.log.write(`${line}\n`)
+    const isError = UNEXPLAINED.some((event) => line.includes(`"event":"${event}"`)) || !line.startsWith('{')
     if (isError && this.errors.length < LINES_KEPT) this.errors.push(line.slice(0, 500))
   }
 }
