@@ -15,6 +15,14 @@ export const WITH_ANSWER = 2
 export const beforeCall = (index: number): number => 3 + 2 * index
 export const withCall = (index: number): number => 4 + 2 * index
 
+/** … or before the block of this index among those of the provider's own API, such as a search that it has made. */
+export const beforeOwn = (index: number): number => -1 - index
+
+/** A place from `beforeOwn` as the index of its block; undefined for the other places. */
+export function ownOf(place: number): number | undefined {
+  return place < 0 ? -1 - place : undefined
+}
+
 /** A place from `beforeCall` or `withCall` as the index of its call; undefined for the other places. */
 export function callOf(place: number): { readonly index: number; readonly isBefore: boolean } | undefined {
   return place < 3 ? undefined : { index: (place - 3) >> 1, isBefore: (place - 3) % 2 === 0 }

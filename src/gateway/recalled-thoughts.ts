@@ -7,7 +7,7 @@ import type { Conversation } from '../core/conversation.ts'
 import * as Kind from '../core/entry-kinds.ts'
 import { isArray, type JsonValue, numberOf, parseObject, stringOf } from '../core/json.ts'
 import { type Later, laterOf } from '../core/later.ts'
-import type { Issuer, TargetThoughts, ThoughtStore } from '../core/thoughts.ts'
+import { type Issuer, ownOf, type TargetThoughts, type ThoughtStore } from '../core/thoughts.ts'
 import { type PlacedThoughts, RestoredAnswers, type SentAnswer, type ThoughtRecord } from './restored-answers.ts'
 import { digestOf, type KeptThoughts, textDigest } from './thought-keeper.ts'
 
@@ -146,13 +146,17 @@ export function nextStanding(conversation: Conversation): Standing {
 export function recordOf(
   issuer: Issuer,
   standing: Standing,
-  { thoughts, callIds, textDigest: digest, textLength: length }: KeptThoughts,
+  { thoughts, callIds, textDigest: digest, textLength: length, ownBlocks }: KeptThoughts,
 ): { readonly key: string; readonly text: string } {
   const [callId] = callIds
   const key = callId === undefined ? textKey(standing, digest) : callKey(callId, () => standing)
   const places = thoughts.map(({ place, json, left }) => (left === undefined ? [place, json] : [place, json, left]))
   const isDivided = thoughts.some(({ left }) => left !== undefined)
-  const record = { issuer: issuer.id, form: issuer.form, callIds, thoughts: places }
+  const isAmongOwn = thoughts.some(({ place }) => ownOf(place) !== undefined)
+  const record = {
+    ...{ issuer: issuer.id, form: issuer.form, callIds, thoughts: places },
+    ...(isAmongOwn && { ownBlocks }),
+  }
   return { key, text: JSON.stringify(isDivided ? { ...record, text: [digest, length] } : record) }
 }
 
@@ -291,6 +295,7 @@ function parseRecord(text: string | undefined): ThoughtRecord | undefined {
       return place === undefined || json === undefined ? [] : [{ place, json, left }]
     }),
     text: textOf(kept),
+    ownBlocks: numberOf(value['ownBlocks']),
   }
 }
 

@@ -10,6 +10,7 @@ import {
   callOf,
   type Issuer,
   isSignature,
+  ownOf,
   type TargetThoughts,
   type Thought,
   WITH_ANSWER,
@@ -35,6 +36,8 @@ export interface ThoughtRecord {
   readonly thoughts: readonly Thought[]
   /** Of its text, or the end of it, if thoughts stand within. */
   readonly text?: { readonly digest: string; readonly length: number } | undefined
+  /** The number of its blocks of the provider's own API, if thoughts stand before some. */
+  readonly ownBlocks?: number | undefined
 }
 
 /** Thoughts that the caller has sent back itself, by entries of its conversation. */
@@ -63,6 +66,7 @@ interface Layout {
   /** By what is left of the text there: the index of a piece. */
   readonly seams: ReadonlyMap<number, number>
   readonly calls: readonly number[]
+  readonly ownBlocks: readonly number[]
   /** The answer is not as its model gave it. */
   readonly isChanged: boolean
 }
@@ -172,7 +176,10 @@ export class RestoredAnswers {
   }
 
   /** Undefined if it is not the answer that is kept, or its order cannot be restored. */
-  private layoutOf(answer: SentAnswer, { callIds, thoughts, text }: ThoughtRecord): Layout | undefined {
+  private layoutOf(
+    answer: SentAnswer,
+    { callIds, thoughts, text, ownBlocks: kept }: ThoughtRecord,
+  ): Layout | undefined {
     const { conversation, form } = this
     const entries = new Map(answer.calls.map((call) => [conversation.textAt(call), call]))
     const calls = callIds.flatMap((id) => entries.get(id) ?? [])
@@ -189,8 +196,9 @@ export class RestoredAnswers {
       (form === 'responses' && divided.seams.size > 0) ||
       // In this form, one message has all of an answer.
       (form === 'chat' && messages > 1)
-    if (isChanged && this.hasOwnBlock(answer)) return undefined
-    return { answer, ...divided, calls, isChanged }
+    const ownBlocks = this.ownBlocksOf(answer)
+    if (isChanged ? ownBlocks.length > 0 : kept !== undefined && kept !== ownBlocks.length) return undefined
+    return { answer, ...divided, calls, ownBlocks, isChanged }
   }
 
   private messagesOf({ message, end }: SentAnswer): { readonly messages: number; readonly hasResults: boolean } {
@@ -204,11 +212,13 @@ export class RestoredAnswers {
     return { messages, hasResults }
   }
 
-  private hasOwnBlock({ message, end }: SentAnswer): boolean {
+  private ownBlocksOf({ message, end }: SentAnswer): readonly number[] {
     const { conversation } = this
+    if (!conversation.has(Kind.OWN_BLOCK)) return []
+    const found: number[] = []
     for (let entry = message; entry < end; entry = conversation.next(entry))
-      if (conversation.kindAt(entry) === Kind.OWN_BLOCK) return true
-    return false
+      if (conversation.kindAt(entry) === Kind.OWN_BLOCK) found.push(entry)
+    return found
   }
 
   /** The pieces of the text, and which of them follow a thought. Undefined for another text than the one kept. */
@@ -274,7 +284,7 @@ export class RestoredAnswers {
 
   /** Undefined if two thoughts have one place where only one has room. */
   private placementsOf(layout: Layout, thoughts: readonly Thought[]): readonly Placement[] | undefined {
-    const { pieces, seams, calls } = layout
+    const { pieces, seams, calls, ownBlocks } = layout
     const spoken = pieces.findIndex(({ isBlank }) => !isBlank)
     const [call] = calls
     const first: Slot | undefined = spoken >= 0 ? { piece: spoken } : call === undefined ? undefined : { entry: call }
@@ -286,6 +296,7 @@ export class RestoredAnswers {
       const seam = left === undefined ? undefined : seams.get(left)
       const call = callOf(place)
       const entry = call && calls[call.index]
+      const own = ownOf(place)
       if (place === WITH_TEXT) {
         const last = hasSeam ? pieces.findLastIndex(({ isBlank }) => !isBlank) : spoken
         const piece = seam === undefined ? last : isSignature(this.form) ? seam - 1 : seam
@@ -293,6 +304,9 @@ export class RestoredAnswers {
         if (piece < 0) continue
         if (besideText.has(piece) && isSignature(this.form)) return undefined
         besideText.set(piece, json)
+      } else if (own !== undefined) {
+        const block = ownBlocks[own]
+        if (block !== undefined) placements.push({ slot: { entry: block }, json, isBefore: true })
       } else if (place === WITH_ANSWER) placements.push({ slot: 'answer', json, isBefore: false })
       else if (place === BEFORE_TEXT || call?.isBefore === true) {
         const slot =

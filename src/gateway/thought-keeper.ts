@@ -5,8 +5,10 @@ import type { StreamEvent } from '../core/event.ts'
 import {
   BEFORE_TEXT,
   beforeCall,
+  beforeOwn,
   callOf,
   isSignature,
+  ownOf,
   type Thought,
   type ThoughtForm,
   WITH_ANSWER,
@@ -29,6 +31,8 @@ export interface KeptThoughts {
   readonly textDigest: string
   /** The length of the text that the digest is of. */
   readonly textLength: number
+  /** The number of its blocks of the provider's own API. */
+  readonly ownBlocks: number
 }
 
 /** A thought, and how much of the text that is hashed stood before it. */
@@ -47,7 +51,11 @@ export class ThoughtKeeper {
   private blanks = ''
   /** Text came before the first thought. */
   private missesText = false
+  /** A text, or a block of the provider's own API. */
   private hasTextAfterCalls = false
+  private ownBlocks = 0
+  /** The first of the thoughts that nothing has followed yet. */
+  private unfollowed = 0
   private chars = 0
 
   /**
@@ -84,6 +92,10 @@ export class ThoughtKeeper {
         return event
       case 'tool-start':
         this.callIds.push(event.callId)
+        this.unfollowed = this.thoughts.length
+        return event
+      case 'own':
+        if (event.part === 'block') this.addOwnBlock()
         return event
       case 'end':
         this.end()
@@ -113,10 +125,23 @@ export class ThoughtKeeper {
     return this.hasText || calls > 0 ? beforeCall(calls) : BEFORE_TEXT
   }
 
+  /** The thoughts right before it stand there, and not before the next text or call. */
+  private addOwnBlock(): void {
+    const { thoughts } = this
+    for (; this.unfollowed < thoughts.length; this.unfollowed++) {
+      const thought = thoughts[this.unfollowed]
+      if (thought === undefined || (thought.place !== BEFORE_TEXT && callOf(thought.place)?.isBefore !== true)) continue
+      thoughts[this.unfollowed] = { ...thought, place: beforeOwn(this.ownBlocks) }
+    }
+    this.hasTextAfterCalls ||= this.callIds.length > 0
+    this.ownBlocks++
+  }
+
   private addText(text: string): void {
     // It would change nothing.
     if (this.text === undefined && this.missesText && (this.hasTextAfterCalls || this.callIds.length === 0)) return
     const isSolid = text.trim() !== ''
+    if (isSolid) this.unfollowed = this.thoughts.length
     const hasText = this.hasText || isSolid
     this.hasTextAfterCalls ||= isSolid && this.callIds.length > 0
     if (this.text === undefined) this.missesText ||= hasText
@@ -143,7 +168,8 @@ export class ThoughtKeeper {
     // A conversation has calls after the texts of their answer, so the order of these cannot be restored.
     const isOutOfOrder = this.hasTextAfterCalls && this.form !== 'chat' && thoughts.some(isAmong)
     if (thoughts.length === 0 || isOutOfOrder) return
-    this.keep({ thoughts, callIds, textDigest: text.digest('base64url'), textLength: hashed })
+    const { ownBlocks } = this
+    this.keep({ thoughts, callIds, textDigest: text.digest('base64url'), textLength: hashed, ownBlocks })
   }
 
   /** Nothing for a thought that nothing follows: no API takes an answer that ends with one. */
@@ -163,9 +189,13 @@ export class ThoughtKeeper {
   }
 }
 
-/** Whether a thought stands after a text or a call of its answer. */
+/** Whether a thought may stand after a text, a call or another block of its answer. */
 function isAmong({ place, left }: Thought): boolean {
-  return left !== undefined || (place !== BEFORE_TEXT && place !== beforeCall(0) && callOf(place)?.isBefore === true)
+  return (
+    left !== undefined ||
+    ownOf(place) !== undefined ||
+    (place !== BEFORE_TEXT && place !== beforeCall(0) && callOf(place)?.isBefore === true)
+  )
 }
 
 /** The digest of a text as the keeper makes it. */
