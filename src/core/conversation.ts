@@ -159,6 +159,8 @@ export interface SentThought {
   readonly seal: string | undefined
   /** The first byte of the text or the call before it in its answer. Absent: it is the first of all. */
   readonly after?: number | undefined
+  /** If it stands before a call: the first byte of the next text, which a conversation has before the call. */
+  readonly nextText?: number | undefined
 }
 
 /** In place of a first byte: nothing follows these thoughts in their answers. */

@@ -40,7 +40,7 @@ export interface Thought {
 export type ThoughtForm = 'messages' | 'converse' | 'gemini' | 'responses' | 'chat'
 
 /** Whether a thought is a signature: a member of its text or its call. Others are pieces before what they belong to. */
-export function isSignature(form: ThoughtForm | undefined): boolean {
+export function isSignature(form: string | undefined): boolean {
   return form === 'gemini'
 }
 

@@ -4,7 +4,7 @@
  */
 
 import type { ChatRequest } from '../core/chat-request.ts'
-import { type Conversation, NOTHING_FOLLOWS, type SentThought } from '../core/conversation.ts'
+import type { Conversation, SentThought } from '../core/conversation.ts'
 import * as Kind from '../core/entry-kinds.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import { type Issuer, isSignature, type TargetThoughts } from '../core/thoughts.ts'
@@ -43,6 +43,16 @@ export class OwnThoughts {
       if (after !== undefined) ofTexts.set(after, found)
       return []
     }
+    /** By the first byte of the text or call that each comes before. */
+    const places = new Map<number, OpenedThought[]>()
+    for (const [from, thoughts] of sentThoughts)
+      for (const thought of thoughts)
+        for (const one of opened(thought)) {
+          // The thoughts of an answer keep their order although its calls come last.
+          const { nextText } = thought
+          const at = nextText === undefined || isSignature(one.form) ? from : nextText
+          places.getOrInsert(at, []).push(one)
+        }
     const found: OwnThought[] = []
     let answer = -1
     let waiting: readonly OpenedThought[] = []
@@ -57,7 +67,7 @@ export class OwnThoughts {
       for (let entry = conversation.next(message); entry < end; entry = conversation.next(entry)) {
         const kind = conversation.kindAt(entry)
         if (kind !== Kind.TEXT && kind !== Kind.REFUSAL && kind !== Kind.CALL_ID && kind !== Kind.OWN_BLOCK) continue
-        waiting = [...waiting, ...(sentThoughts.get(conversation.fromAt(entry)) ?? []).flatMap(opened)]
+        waiting = [...waiting, ...(places.get(conversation.fromAt(entry)) ?? [])]
         // A blank text is not sent.
         if (
           waiting.length === 0 ||
@@ -69,7 +79,6 @@ export class OwnThoughts {
         waiting = []
       }
     }
-    sentThoughts.get(NOTHING_FOLLOWS)?.forEach(opened)
     if (ofTexts.size > 0) addOfTexts(conversation, ofTexts, found)
     return found.length === 0 ? undefined : new OwnThoughts(found)
   }

@@ -4,6 +4,7 @@
  */
 
 import type { ChatRequest } from '../core/chat-request.ts'
+import * as Kind from '../core/entry-kinds.ts'
 import { isInterleaving } from '../core/own-fields.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import {
@@ -132,18 +133,29 @@ function budgeted(
   }
 }
 
-/** A model that thinks cannot be made to call a tool, and cannot go on with a text that others have begun. */
+/**
+ * A model that thinks cannot be made to call a tool, and cannot go on with a text that others have begun. It goes on
+ * with an answer of its own in which its provider's tools have run (`pause_turn`).
+ */
 function takesThinking({ toolChoice }: ChatRequest, turns: Turns): boolean {
   const isForced = toolChoice?.mode === 'required' || toolChoice?.mode === 'tool'
   const isForcedAmong = toolChoice?.mode === 'allowed' && toolChoice.required
-  return !isForced && !isForcedAmong && !turns.isAnswer(turns.count - 1)
+  const last = turns.count - 1
+  return !isForced && !isForcedAmong && (!turns.isAnswer(last) || hasRunTools(turns, last))
 }
 
-/** Whether results of tools are last and the turn that they answer does not begin with a thought. */
+function hasRunTools(turns: Turns, turn: number): boolean {
+  for (let place = turns.firstBlock(turn); place < turns.firstBlock(turn + 1); place++)
+    if (turns.kindOf(turns.blockAt(place)) === Kind.OWN_BLOCK) return true
+  return false
+}
+
+/** Whether the last turn of the model, which it goes on with, does not begin with a thought. */
 function lacksThoughts(turns: Turns, thoughts: EntryThoughts | undefined): boolean {
   const last = turns.count - 1
-  if (last < 1 || !turns.isAnswered(last)) return false
-  return (thoughts?.before(turns.blockAt(turns.firstBlock(last - 1))).length ?? 0) === 0
+  const isAnswer = turns.isAnswer(last)
+  if (last < 1 || (!isAnswer && !turns.isAnswered(last))) return false
+  return (thoughts?.before(turns.blockAt(turns.firstBlock(isAnswer ? last : last - 1))).length ?? 0) === 0
 }
 
 const rejectsEnabled = rejecting('thinking\\.type[^]{0,40}\\benabled|thinking\\.enabled|budget_tokens')

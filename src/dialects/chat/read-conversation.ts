@@ -317,7 +317,7 @@ class MessageReader {
     thoughts.add({ text: document.text(words), seal: undefined })
     if (entries.next > first) return thoughts.place(entries.fromAt(first))
     const id = document.isObject(call) ? document.member(call, CALL_IDS) : NONE
-    if (document.isString(id)) thoughts.place(document.fromOf(id))
+    if (document.isString(id)) thoughts.placeCall(document.fromOf(id))
   }
 
   private refusals(): void {

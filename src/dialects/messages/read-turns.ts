@@ -304,7 +304,7 @@ class MessageReader extends BlockCursor {
     const mark = this.mark()
     this.expect(mark === 0 ? 4 : 5)
     calls.addValue(Kind.CALL_ID + mark * MARKED, document, id)
-    this.thoughts.place(document.fromOf(id))
+    this.thoughts.placeCall(document.fromOf(id))
     calls.addValue(Kind.NAME, document, name)
     this.note(block, document.fromOf(id), mark)
     if (hasInput) {

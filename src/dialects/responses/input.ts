@@ -225,7 +225,7 @@ export class InputReader {
       this.programCalls.add(document.text(id))
       return this.readOwn(item, Kind.ASSISTANT)
     }
-    this.thoughts.place(document.fromOf(id))
+    this.thoughts.placeCall(document.fromOf(id))
     const calls = this.order.call(document.fromOf(id), document.toOf(id))
     if (!document.isFilled(namespace)) calls.addValue(Kind.NAME, document, name)
     else {
@@ -260,6 +260,7 @@ export class InputReader {
       texts.begin()
       texts.addText(Kind.TEXT, arena, JSON.stringify(document.value(output)))
     }
+    this.thoughts.results()
     this.order.output(arena, document.fromOf(id), document.toOf(id), texts)
   }
 

@@ -153,22 +153,32 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     this.text(conversation, first, end, LINE_END, mark)
   }
 
-  /** Items of the API's own tools are among the texts of an assistant's message, and divide them. */
+  /** Items of the API's own tools, and of reasoning, are among the texts of an assistant's message, and divide them. */
   private answer(conversation: Conversation, message: number, end: number, ids: CallIds): void {
     let first = message
-    if (conversation.has(Kind.OWN_BLOCK))
+    if (conversation.has(Kind.OWN_BLOCK) || this.thoughts !== undefined || conversation.phases !== undefined)
       for (let at = first; at < end && conversation.kindAt(at) !== Kind.CALL_ID; at = conversation.next(at)) {
-        if (conversation.kindAt(at) !== Kind.OWN_BLOCK) continue
+        const isOwn = conversation.kindAt(at) === Kind.OWN_BLOCK
+        if (!isOwn && !this.beginsMessage(conversation, at)) continue
         if (first < at) {
           this.turn(conversation, first, at, ids)
           this.json.part(COMMA)
+          first = at
         }
+        if (!isOwn) continue
         writeThoughtsBefore(at, this.thoughts, this.json)
         this.json.entry(conversation, at)
         first = conversation.next(at)
         if (first < end) this.json.part(COMMA)
       }
     if (first < end || first === message) this.turn(conversation, first, end, ids)
+  }
+
+  /** Whether reasoning comes before a text, or it has a phase of its own. */
+  private beginsMessage(conversation: Conversation, text: number): boolean {
+    const { thoughts, own } = this
+    if (thoughts !== undefined && (thoughts.before(text).length > 0 || thoughts.with(text) !== undefined)) return true
+    return own !== undefined && conversation.phases?.has(conversation.fromAt(text)) === true
   }
 
   /** In its entries, texts precede refusals, and these calls. */
