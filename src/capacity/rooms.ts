@@ -191,11 +191,11 @@ export class Rooms implements Ticking, ReportedRoomsOwner, SharedRoom {
     if (free.length > 0) this.source.renew(free.map(({ meter, places }) => ({ meter, amount: places })))
   }
 
-  /** The process ends: gives back what it holds for requests to come. */
+  /** The process ends: gives back what it holds for requests to come, or takes what it has used beyond that. */
   close(): void {
     slowTicker.remove(this)
     const given = [...this.held.values()].flatMap((held): Amount[] => {
-      const amount = Math.max(0, held.spare)
+      const amount = held.meter.kind === 'concurrency' ? Math.max(0, held.spare) : held.spare
       held.spare -= amount
       return amount === 0 ? [] : [{ meter: held.meter, amount }]
     })

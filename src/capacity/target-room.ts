@@ -5,7 +5,7 @@
 
 import type { Amount, Ask, Taken } from './common-room.ts'
 import { Grant, type Held, RETRY_MS_MIN } from './grant.ts'
-import { amountOf, bucketOf, type Demand, type Meter } from './meter.ts'
+import { amountOf, bucketOf, type Demand, isMoney, type Meter } from './meter.ts'
 import { CONTENDERS_MAX, type Contender } from './organization-turns.ts'
 
 const NOTHING: Demand = { tokens: 0, microUsd: 0 }
@@ -141,6 +141,11 @@ export class TargetRoom {
       if (meter.kind === 'concurrency') held.spare++
       else if (meter.unit !== 'requests') held.spare += amountOf(meter, demand) - amountOf(meter, used ?? NOTHING)
       else if (used === undefined) held.spare++
+      // What cost more than was taken is counted for all at once: this process may end before its next ask.
+      if (isMoney(meter) && held.spare < 0) {
+        given.push({ meter, amount: held.spare })
+        held.spare = 0
+      }
       const most = Math.max(slice, 0)
       // Others may wait for the place that is free now: whose turn it is, they decide together.
       const isAwaited = this.waiting > 0 && meter.kind === 'concurrency' && this.rooms.isShared

@@ -40,10 +40,16 @@ export class Attempt {
     this.grant?.ended(usedOf(call.bill(true)))
   }
 
-  /** What the call took of the limits of its provider is known. */
-  endGrant(isComplete: boolean): void {
+  /**
+   * What the call took of the limits of its provider is known. `isCharged`: one that failed is not, and costs nothing
+   * of the money; its tokens count.
+   */
+  endGrant(isComplete: boolean, isCharged = true): void {
     const { grant, call } = this
-    grant?.ended(call?.wasSent() === true ? usedOf(call.bill(isComplete)) : undefined)
+    if (grant === undefined) return
+    if (call?.wasSent() !== true) return grant.ended(undefined)
+    const used = usedOf(call.bill(isComplete))
+    grant.ended(isCharged ? used : { ...used, microUsd: 0 })
   }
 
   /** The attempt in the log line of its request; `nowMs` is its end. Without an error it has answered. */

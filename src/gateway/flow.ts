@@ -349,11 +349,11 @@ export class Flow
       if (isRefused) this.room?.hear(attempt, attempt.call?.connection.reportedLimits ?? [], true)
       const learned = this.judge(attempt, reservation, thrown)
       if (learned !== undefined) return this.callAgain(attempt, learned)
-      attempt.endGrant(false)
+      attempt.endGrant(false, false)
       if (isRefused) this.room?.refused(attempt.candidate)
       this.next()
     } catch (error) {
-      attempt.endGrant(false)
+      attempt.endGrant(false, this.running.interrupted !== undefined)
       this.endWithError(error)
     }
   }

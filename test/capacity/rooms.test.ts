@@ -97,6 +97,22 @@ test('what is not held in advance is not taken for empty when other limits are a
   rooms.close()
 })
 
+test('what a request took too little of counts for all: money when it ends, tokens when its process ends', async () => {
+  const source = new Source()
+  const rooms = new Rooms(source)
+  rooms.use({ providers: { p: { spend: { total: 800 }, tokensPerMinute: 6000 } }, targets: [] }, [TARGET], 1)
+  const leftOf = (meter: Parameters<CommonRoom['take']>[0][number]['meter']) =>
+    source.room.take([{ meter, need: 0, spare: 0 }], false, 'another').left[0] ?? 0
+  const grant = await rooms.of(TARGET)?.enter({ tokens: 10, microUsd: 100 }, false, nobody)
+  grant?.ended({ tokens: 800, microUsd: 600 })
+  // What it holds for requests to come is at most 0.1 % of the money.
+  expect(leftOf(METER)).toBeCloseTo(0.25, 2)
+  rooms.close()
+  expect(leftOf(METER)).toBeCloseTo(0.25, 5)
+  const tokens = { name: 'p/tokens', kind: 'rate', unit: 'tokens', limit: 6000 } as const
+  expect(leftOf(tokens)).toBeCloseTo(0.2, 1)
+})
+
 test('while others run elsewhere, only tokens may come earlier than by themselves', async () => {
   const untilMs = performance.now() + 1000
   for (const [processes, limits, isLate] of [

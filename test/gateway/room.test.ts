@@ -72,3 +72,17 @@ test('a worker that is short of CPU time answers 503 to new requests of batch al
   expect(Number(batch.header('retry-after'))).toBeGreaterThan(0)
   expect((await ask(on.serving.port, bytes())).status).toBe(200)
 })
+
+test.each([400, 500])('a call that fails with %d takes none of the money of its provider', async (status) => {
+  const failing = does.json(status, '{"error":{"message":"no"}}')
+  const answers = does.inTurn(failing, failing, does.json(200, does.chatBody('Hi')))
+  await using upstream = await Upstream.start({ a: answers })
+  // A token costs a cent: some 40 are in, and 9 may come out.
+  const price = { input: 10_000, output: 10_000 }
+  const up = { dialect: 'openai', base_url: upstream.url, api_key: 'k', limits: { spend: { total: 1 } } }
+  const targets = [{ provider: 'up', model: 'a' }]
+  await using serving = new Serving({ providers: { up }, models: { m: { targets, price, max_output_tokens: 9 } } })
+  const long = bytes({ messages: [{ role: 'user', content: 'What is that? '.repeat(10) }] })
+  for (const expected of [status, status, 200])
+    expect((await ask(serving.port, long)).status).toBe(expected === 500 ? 502 : expected)
+})
