@@ -84,8 +84,8 @@ function hookProblem({
 
 function urlProblem(address: string, isPlain = false): string | undefined {
   const url = URL.canParse(address) ? new URL(address) : undefined
-  if (url === undefined || (url.protocol !== 'https:' && url.protocol !== 'http:'))
-    return 'must be an address that begins with https://'
+  if (!/^https?:\/\//i.test(address)) return 'must be an address that begins with https://'
+  if (url === undefined) return 'is not a valid address: its host or its port (up to 65535) cannot be read'
   if (url.username !== '' || url.password !== '')
     return 'must not contain a user name or password; the secret proves who sends'
   if (url.hash !== '') return 'must not contain a fragment'

@@ -91,6 +91,12 @@ type Place = Pick<Exclude<NonNullable<Check['file']['ledger']>, 'embedded'>, 're
 /** If only some addresses used TLS, the traffic to the others would be readable: all of them use it, or none. */
 function checkPlace({ problems }: Check, group: 'ledger' | 'responses', { redis, tls }: Place): void {
   const addresses = addressesOf(redis)
+  const kind =
+    typeof redis === 'string' ? undefined : redis !== undefined && 'cluster' in redis ? 'cluster' : 'sentinels'
+  for (const [index, address] of addresses.entries()) {
+    const problem = address === undefined ? undefined : addressProblem(address, kind)
+    if (problem !== undefined) problems.add([group, 'redis', ...(kind === undefined ? [] : [kind, index])], problem)
+  }
   const secure = addresses.filter((address) => address?.startsWith('rediss://'))
   if (secure.length > 0 && secure.length < addresses.length) {
     problems.add([group, 'redis'], 'either all addresses must begin with rediss://, or none')
@@ -107,6 +113,30 @@ function checkPlace({ problems }: Check, group: 'ledger' | 'responses', { redis,
   if (ca !== undefined && !isUsable({ ca })) problems.add([group, 'tls', 'ca'], 'is not a valid certificate')
   if (certificate !== undefined && key !== undefined && !isUsable({ cert: certificate, key })) {
     problems.add([group, 'tls', 'key'], `is not the key of ${group}.tls.certificate`)
+  }
+}
+
+/** What the schema cannot see of the address of a server, or of one of several. */
+function addressProblem(address: string, kind: 'cluster' | 'sentinels' | undefined): string | undefined {
+  // What is no address at all is reported by the schema.
+  if (!/^rediss?:\/\//.test(address)) return undefined
+  const url = URL.canParse(address) ? new URL(address) : undefined
+  if (url === undefined || url.hostname === '' || url.hash !== '' || !isDecodable(url))
+    return (
+      'is not a valid address: it must be redis://USER:PASSWORD@HOST:PORT/DATABASE, with a port up to 65535 and with ' +
+      '"/", "#", "?", "@" and "%" in the password as %2F, %23, %3F, %40 and %25'
+    )
+  if (!/^(?:\/\d*)?$/.test(url.pathname)) return 'must end with the number of a database, such as /0, or with nothing'
+  if (kind === undefined || /^\/?0*$/.test(url.pathname)) return undefined
+  return `must not name a database: ${kind === 'cluster' ? 'a cluster has one alone' : 'with Sentinels, weir uses 0'}`
+}
+
+function isDecodable({ username, password }: URL): boolean {
+  try {
+    decodeURIComponent(username + password)
+    return true
+  } catch {
+    return false
   }
 }
 

@@ -3,7 +3,7 @@
 import { KindGuard, type TSchema } from '@sinclair/typebox'
 import { isArray, isObject } from '../core/json.ts'
 import type { Read } from './document.ts'
-import { type Locator, type Path, pathText, quoted } from './problems.ts'
+import { isCredentialed, type Locator, type Path, pathText, quoted } from './problems.ts'
 import { schema } from './schema-file.ts'
 
 export function locatorOf(read: Read): Locator {
@@ -45,11 +45,6 @@ function foundText(path: Path, read: Read): string | undefined {
 export function decimal(value: number | boolean): string {
   const text = String(value)
   return typeof value === 'number' && text.includes('e-') ? value.toFixed(20).replace(/0+$/, '') : text
-}
-
-/** An address with a user or a password. */
-function isCredentialed(text: string): boolean {
-  return /:[^\s]*@/.test(text)
 }
 
 /** What the schema allows at a place; empty if it knows no such place. */

@@ -47,8 +47,8 @@ export function tracesUrl(endpoint: string): string {
 /** Why an address cannot be one of a collector or provider; undefined if it can. `instead`: of a password in it. */
 export function endpointProblem(endpoint: string, instead = 'headers'): string | undefined {
   const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined
-  if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:'))
-    return 'must be an address that begins with https:// or http://'
+  if (!/^https?:\/\//i.test(endpoint)) return 'must be an address that begins with https:// or http://'
+  if (url === undefined) return 'is not a valid address: its host or its port (up to 65535) cannot be read'
   if (url.username !== '' || url.password !== '') return `must not contain a user name or password; use ${instead}`
   return /[?#]/.test(endpoint) ? 'must not contain a query or fragment' : undefined
 }

@@ -148,6 +148,11 @@ export function pathText(path: Path): string {
   return text.join('').replace(/^\./, '')
 }
 
+/** An address with a user or a password, or with a query or fragment, which may be a key. */
+export function isCredentialed(text: string): boolean {
+  return /:\S*@|:\/\/\S*[?#]/.test(text)
+}
+
 /** A word of the file for a message: quoted, on one line, at most 80 characters. */
 export function quoted(word: string): string {
   return JSON.stringify(beginningOf(word, WORD_CHARS_MAX))

@@ -8,7 +8,7 @@ import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { Value, type ValueError, ValueErrorType } from '@sinclair/typebox/value'
 import { isArray, isObject, type JsonValue } from '../core/json.ts'
 import type { Read } from './document.ts'
-import { didYouMean, type Path, Problems, pathText, problemText, quoted } from './problems.ts'
+import { didYouMean, isCredentialed, type Path, Problems, pathText, problemText, quoted } from './problems.ts'
 import { type File, schema } from './schema-file.ts'
 import { provider } from './schema-models.ts'
 
@@ -255,7 +255,8 @@ function unionWords(error: ValueError, written: string | undefined): string {
     KindGuard.IsLiteral(variant) ? [String(variant.const)] : [],
   )
   const allowed = variantsOf(error.schema).map(variantWords).join(', ')
-  if (typeof error.value !== 'string') return `must be one of ${allowed}`
+  if (typeof error.value !== 'string' || (written === undefined && isCredentialed(error.value)))
+    return `must be one of ${allowed}`
   return `${quoted(written ?? error.value)} is not one of ${allowed}${didYouMean(error.value, words)}`
 }
 

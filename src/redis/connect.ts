@@ -1,6 +1,7 @@
 /** Opens connections to Redis: the only place for ioredis' settings. Several of them were measured. */
 
 import { Cluster, type Command, Redis, type RedisOptions } from 'ioredis'
+import { isObject } from '../core/json.ts'
 import { REDIS_TIMEOUT_MS, type RedisConfig, type RedisTlsConfig } from '../core/redis-config.ts'
 import { type Limited, LoopDeadline } from './loop-deadline.ts'
 import { TIMED_OUT } from './redis-errors.ts'
@@ -115,8 +116,15 @@ export function connect(place: RedisConfig, name: string): RedisClient {
   // Commands that the client of a cluster sends to its nodes on its own, and those that we send to one node.
   if (client instanceof Cluster) client.on('+node', (node: Redis) => limitReplies(node, timeoutMs))
   // Without a listener an error event ends the process. Each command reports its own error, and `health` a lasting one.
-  client.on('error', () => undefined)
+  client.on('error', (error: Error) => {
+    // ioredis would go on in database 0, which may hold the data of another weir.
+    if (client instanceof Redis && isOfSelect(error)) client.disconnect(true)
+  })
   return client
+}
+
+function isOfSelect(error: Error): boolean {
+  return 'command' in error && isObject(error.command) && error.command['name'] === 'select'
 }
 
 /**

@@ -38,6 +38,13 @@ export function accessProblem(error: unknown): RedisUnfitError | undefined {
   if (/^NOPERM|user executing the script can't run/.test(message)) {
     return new RedisUnfitError(`Redis does not permit a command that weir needs: ${message}.`, error)
   }
+  if (/^ERR (?:invalid )?DB index/.test(message)) {
+    return new RedisUnfitError(
+      'Redis does not have the database that the address in the configuration names (DB index is out of range). ' +
+        'Name another, or raise `databases` in its configuration.',
+      error,
+    )
+  }
   const untrusted = tlsProblem('lastNodeError' in error ? error.lastNodeError : error)
   return untrusted === undefined ? undefined : new RedisUnfitError(untrusted, error)
 }

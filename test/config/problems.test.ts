@@ -139,6 +139,39 @@ const table: readonly [string, string, string, ...string[]][] = [
     'ledger: { redis: "http://a" }',
     'ledger.redis: must be an address that begins with redis:// or rediss://',
   ],
+  ...['redis://:a/b@c:1', 'redis://:a#b@c', 'redis://:%ZZ@c', 'redis://c:65536', 'redis:///1', 'redis://a/#1'].map(
+    (address): [string, string, string, string] => [
+      `redis at ${address}`,
+      '',
+      `ledger: { redis: "${address}" }`,
+      'ledger.redis: is not a valid address: it must be redis://USER:PASSWORD@HOST:PORT/DATABASE, with a port up to ' +
+        '65535 and with "/", "#", "?", "@" and "%" in the password as %2F, %23, %3F, %40 and %25',
+    ],
+  ),
+  [
+    'redis with a database that is no number',
+    '',
+    'responses: { redis: "redis://:p%2Fw@a/x" }',
+    'responses.redis: must end with the number of a database, such as /0, or with nothing',
+  ],
+  [
+    'a cluster with a database',
+    '',
+    'ledger: { redis: { cluster: ["redis://a:1/0", "redis://b:1/3"] } }',
+    'ledger.redis.cluster[1]: must not name a database: a cluster has one alone',
+  ],
+  [
+    'sentinels with a database',
+    '',
+    'ledger: { redis: { sentinels: ["redis://a:1/5"], name: m } }',
+    'ledger.redis.sentinels[0]: must not name a database: with Sentinels, weir uses 0',
+  ],
+  [
+    'a ledger that is an address',
+    '',
+    'ledger: "redis://:canary@a:1"',
+    'ledger: must be one of embedded, { redis, tls, timeout_ms }',
+  ],
   [
     'redis sentinels without name',
     '',
@@ -290,6 +323,12 @@ const table: readonly [string, string, string, ...string[]][] = [
     ANTHROPIC,
     'anthropic: { dialect: anthropic, base_url: "ftp://a" }',
     'providers.anthropic.base_url: must be an address that begins with https:// or http://',
+  ],
+  [
+    'address with a port beyond all',
+    ANTHROPIC,
+    'anthropic: { dialect: anthropic, base_url: "https://a:65536" }',
+    'providers.anthropic.base_url: is not a valid address: its host or its port (up to 65535) cannot be read',
   ],
   [
     'address with a password',
