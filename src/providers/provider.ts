@@ -113,6 +113,12 @@ export const sseStream: Pick<AnswerReader, 'streamType' | 'framer'> = {
   framer: (shortcut) => new SseFramer(shortcut),
 }
 
+/** The same of an API whose events may hold a whole document, such as one that its own tool has fetched. */
+export const sseStreamOfDocuments: typeof sseStream = {
+  ...sseStream,
+  framer: (shortcut) => new SseFramer(shortcut, 'hold documents'),
+}
+
 /** The image API of a provider. */
 export interface ImageMaker {
   request(image: ImageRequest, target: Target): Dispatch

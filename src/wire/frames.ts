@@ -33,6 +33,14 @@ const BYTES_A_CHAR_MAX = 3
 const SHORTENED_FROM_BYTES = BYTES_A_CHAR_MAX * FRAME_CHARS_MAX
 /** The most characters of an event that is shortened. */
 const SHORTENED_CHARS_MAX = 4 * FRAME_CHARS_MAX
+/** The most characters of an event that may hold a document or an image. */
+const DOCUMENT_CHARS_MAX = 16 * 1024 * 1024
+
+const CHARS_MAX = {
+  'are errors': FRAME_CHARS_MAX,
+  repeat: SHORTENED_CHARS_MAX,
+  'hold documents': DOCUMENT_CHARS_MAX,
+} as const
 
 /** A read of this size may hold many events. Its first part, of the same size, is enough to learn from. */
 const LONG_READ_BYTES = 2048
@@ -64,9 +72,9 @@ export class SseFramer {
   constructor(
     private readonly shortcut?: Shortcut,
     /** `repeat`: longer events repeat what came before, so that their strings are shortened. */
-    private readonly longOnes: 'are errors' | 'repeat' = 'are errors',
+    private readonly longOnes: 'are errors' | 'repeat' | 'hold documents' = 'are errors',
   ) {
-    this.charsMax = longOnes === 'repeat' ? SHORTENED_CHARS_MAX : FRAME_CHARS_MAX
+    this.charsMax = CHARS_MAX[longOnes]
   }
 
   push(chunk: Uint8Array, sink: FrameSink, from = 0, to: number = chunk.byteLength): void {
@@ -140,7 +148,7 @@ export class SseFramer {
   private hold(piece: string): void {
     const room = SHORTENED_FROM_BYTES - this.held.length
     if (this.shortener !== undefined) return this.held.add(this.shortener.take(piece))
-    if (this.longOnes === 'are errors' || piece.length <= room) return this.held.add(piece)
+    if (this.longOnes !== 'repeat' || piece.length <= room) return this.held.add(piece)
     const before = this.held.take() + piece.slice(0, room)
     this.shortener = new StringShortener(before)
     this.held.add(before)

@@ -106,6 +106,23 @@ describe('limits', () => {
     )
     expect(() => framesOf(pieces)).toThrow(ProviderError)
   })
+
+  test('an event that may hold a document is passed whole up to 16 MiB', () => {
+    const piece = bytesOf('a'.repeat(1024 * 1024))
+    const lengthOf = (megabytes: number) => {
+      const framer = new SseFramer(undefined, 'hold documents')
+      let length = 0
+      const sink = (_: string, data: string) => {
+        length = data.length
+      }
+      framer.push(bytesOf('data: '), sink)
+      for (let i = 0; i < megabytes; i++) framer.push(piece, sink)
+      framer.push(bytesOf('\n\n'), sink)
+      return length
+    }
+    expect(lengthOf(15)).toBe(15 * 1024 * 1024)
+    expect(() => lengthOf(17)).toThrow(ProviderError)
+  })
 })
 
 test('the fast path gets the text only at the start of a frame, and the rest is split as usual', () => {

@@ -24,7 +24,13 @@ import { EndpointHeaders } from '../endpoint-headers.ts'
 import { responseError } from '../error-response.ts'
 import { jsonMember, member } from '../json-members.ts'
 import { type Lesson, TargetForms } from '../learned-form.ts'
-import { type AnswerReader, type Dispatch, sseStream, type Target, type UpstreamRequest } from '../provider.ts'
+import {
+  type AnswerReader,
+  type Dispatch,
+  sseStreamOfDocuments,
+  type Target,
+  type UpstreamRequest,
+} from '../provider.ts'
 import { samplingLesson, withoutRejectedSampling } from '../rejected-sampling.ts'
 import { SentCallIds } from '../sent-call-ids.ts'
 import { stopSequences } from '../stop-sequences.ts'
@@ -71,7 +77,7 @@ export interface MessageForm extends Omit<MessageVariant, 'takesStrict'>, Strict
 }
 
 export const messageReader: AnswerReader = {
-  ...sseStream,
+  ...sseStreamOfDocuments,
   decoder: () => new AnthropicDecoder(),
   events: anthropicEvents,
   plain: anthropicPlain,

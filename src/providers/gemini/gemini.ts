@@ -6,7 +6,7 @@ import { isObject } from '../../core/json.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { googleResponseError } from '../google-error.ts'
 import { type Lesson, learn, learningProvider, type RequestApi, type TargetForms } from '../learned-form.ts'
-import { type Provider, type Rejection, sseStream, type Target, type UpstreamRequest } from '../provider.ts'
+import { type Provider, type Rejection, sseStreamOfDocuments, type Target, type UpstreamRequest } from '../provider.ts'
 import { rejectsSignature } from '../thought-signature.ts'
 import { GeminiDecoder, geminiEvents, geminiPlain } from './events.ts'
 import {
@@ -55,7 +55,7 @@ export function contentProvider(
     { forms, api: contentApi, lessonOf },
     {
       thoughtForm: ({ model }) => (mayThink(model) ? 'gemini' : undefined),
-      ...sseStream,
+      ...sseStreamOfDocuments,
       decoder: () => new GeminiDecoder(),
       events: geminiEvents,
       plain: geminiPlain,
