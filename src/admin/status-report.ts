@@ -189,6 +189,9 @@ function ofRest(rest: Rest): Attention {
   return item('warning', 'target', `${target} rests for ${Math.ceil(restMs / 1000)} s ${why}.`)
 }
 
+/** In micro-dollars: of less, cents are too coarse. */
+const A_DOLLAR = 1_000_000
+
 /** Rates are full again and again, and no reason to act. */
 function ofBudget(row: BudgetRow): readonly Attention[] {
   const owner = row.key === null ? row.organization : `key ${row.key} of ${row.organization}`
@@ -196,7 +199,8 @@ function ofBudget(row: BudgetRow): readonly Attention[] {
   const about = { band: 'budgets', search } as const
   if (row.state === 'refusing') {
     const end = row.renews_at === null ? 'It does not renew.' : `It renews at ${minuteText(row.renews_at)}.`
-    const spent = `${dollars(row.used)} of ${dollars(row.amount)} is spent. ${end}`
+    const decimals = row.amount < A_DOLLAR ? 4 : 2
+    const spent = `${dollars(row.used, decimals)} of ${dollars(row.amount, decimals)} is spent. ${end}`
     const cause = row.amount === 0 ? 'its limit is $0.' : spent
     return [{ ...item('error', 'budget', `${row.limit} of ${owner} refuses requests: ${cause}`), about }]
   }

@@ -164,7 +164,8 @@ function checkTags(input: JsonObject, field: string, allowed: readonly string[])
   if (names.length > TAGS_MAX) throw invalid(`${field}: has ${names.length} tags; a key may have ${TAGS_MAX}`)
   const wrong = names.find((name) => !allowed.includes(name))
   if (wrong === undefined) return
-  const known = allowed.length === 0 ? 'the configuration has no tags' : `the configuration has ${allowed.join(', ')}`
+  const known =
+    allowed.length === 0 ? 'the configuration has no tags' : `the configuration has ${[...new Set(allowed)].join(', ')}`
   throw invalid(`${field}.${wrong}: is not in tags of the configuration${didYouMean(wrong, allowed) || `; ${known}`}`)
 }
 

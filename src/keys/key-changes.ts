@@ -12,7 +12,7 @@ import { type SpentBefore, withSpentBefore } from '../core/limits.ts'
 import type { KeyConfig, KeyDescription, OrganizationConfig } from '../core/organization-config.ts'
 import { mayMatch } from '../core/permission.ts'
 import type { AdminEntry, Changer } from './admin-audit.ts'
-import { newToken } from './key-format.ts'
+import { isKeyForId, KEY_FOR_ID, newToken } from './key-format.ts'
 import { type KeyRecord, revocationOf, storedKey } from './key-record.ts'
 import type { KeyStore } from './key-store.ts'
 import { allOrganizations, storedOrganization } from './organization-record.ts'
@@ -355,6 +355,7 @@ function unpriced(verdict: Access): string | undefined {
 
 /** Reading all ids would take long: the suggestion is among some of them. */
 async function unknownKey(store: KeyStore, id: string): Promise<KeyProblem> {
+  if (isKeyForId(id)) return new KeyProblem('unknown', KEY_FOR_ID)
   return new KeyProblem('unknown', `no key has the id ${quoted(id)}${didYouMean(id, await store.someIds())}`)
 }
 

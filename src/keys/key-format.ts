@@ -36,6 +36,13 @@ export function hasForm(token: string): boolean {
   return token.startsWith(PREFIX)
 }
 
+/** Whether a whole key, or most of it, was given where its id belongs: it must not be repeated in a message. */
+export function isKeyForId(id: string): boolean {
+  return hasForm(id) && id.length > PREFIX.length + NAME_LENGTH + 1
+}
+
+export const KEY_FOR_ID = 'this is a key and not its id; `weir keys list` shows the ids'
+
 /** True if a token starts like a key of this format but has a wrong length or checksum. It needs no look-up. */
 export function isMistyped(token: string): boolean {
   if (!hasForm(token)) return false

@@ -21,6 +21,7 @@ import { refusedKeyError } from '../http/credentials.ts'
 import { TAGS_HEADER } from '../http/tags-reader.ts'
 import { limitsWith, ownLimitsWith } from '../keys/budget-overrides.ts'
 import { type BudgetRaise, budgetChangesOf, budgetsRecordId, inForceAt } from '../keys/budget-record.ts'
+import { isKeyForId, KEY_FOR_ID } from '../keys/key-format.ts'
 import { storedKey } from '../keys/key-record.ts'
 import { isUsable } from '../keys/key-ring.ts'
 import { storedOrganization } from '../keys/organization-record.ts'
@@ -285,6 +286,7 @@ async function findKey(catalog: Catalog, config: Config, id: string, remarks: Se
     return [found, found === undefined ? await store.someIds() : [], owner] as const
   })
   if (record === undefined) {
+    if (isKeyForId(id)) return KEY_FOR_ID
     const ids = [...configured.map((key) => key.id), ...others]
     return `no key has the id ${quoted(id)}${didYouMean(id, ids)}`
   }

@@ -134,12 +134,14 @@ describe('impossible operations: one line, exit code 1', () => {
     ['rotate --id ci', 'key "ci" is in the configuration; change it there and send SIGHUP to weir serve'],
     ['revoke --id old', 'key "old" is disabled in the configuration and rejected already'],
     ['rotate --id cj', 'no key has the id "cj"'],
+    ['rotate --id gwk_Ab3dEf9h_secret', 'this is a key and not its id; `weir keys list` shows the ids'],
     [
       'create --org acme --id x --tags colour=a',
       'tags.colour: is not in tags of the configuration; the configuration has project, team',
     ],
     ['create --org acme --id x --spend-day 9999999999', 'limits.spend.day: must be at most 1000000000'],
     ['revoke --id cj', 'no key has the id "cj"'],
+    ['revoke --id gwk_Ab3dEf9h_secret', 'this is a key and not its id; `weir keys list` shows the ids'],
     ['list --org acne', 'unknown organisation "acne" (did you mean "acme"?)'],
     ['list --config none.yaml', undefined],
   ])('%s', async (line, words) => {
