@@ -588,6 +588,46 @@ describe('stop sequences', () => {
     expect(hasStopped).toBe(!pieces.join('').includes('STOX'))
   })
 
+  /** As a provider does: checks for a stop sequence after each character, the longest one first. */
+  function naiveText(text: string, stop: readonly string[]): string {
+    for (let end = 1; end <= text.length; end++) {
+      const found = stop.filter((sequence) => text.slice(0, end).endsWith(sequence))
+      if (found.length > 0) return text.slice(0, end - Math.max(...found.map(({ length }) => length)))
+    }
+    return text
+  }
+
+  function divisionsOf(text: string): readonly string[][] {
+    return Array.from({ length: 2 ** (text.length - 1) }, (_, cuts) => {
+      const pieces = [text.slice(0, 1)]
+      for (let at = 1; at < text.length; at++) {
+        if ((cuts >> (at - 1)) & 1) pieces.push(text.charAt(at))
+        else pieces[pieces.length - 1] += text.charAt(at)
+      }
+      return pieces
+    })
+  }
+
+  const ALL_TEXTS = [...'abc'].flatMap((a) =>
+    [...'abc'].flatMap((b) => [...'abc'].flatMap((c) => [...'abc'].map((d) => a + b + c + d))),
+  )
+
+  test.each([
+    { stop: ['abc', 'b'] },
+    { stop: ['abcd', 'bc'], texts: ['abcd', 'aabcd', 'ababcd'] },
+    { stop: ['bc', 'abc'] },
+    { stop: ['aab', 'ab', 'ba'] },
+    { stop: ['abab', 'bab', 'ca'] },
+  ])('the same however the text is divided: $stop', ({ stop, texts: all = ALL_TEXTS }) => {
+    for (const text of all) {
+      const expected = naiveText(text, stop)
+      const body = { status: 'completed', output: [{ type: 'message', content: [{ type: 'output_text', text }] }] }
+      expect([text, texts(sent({ stop }).reader?.events(body) ?? [])]).toEqual([text, expected])
+      for (const pieces of divisionsOf(text))
+        expect([pieces, texts(read([ADDED, ...pieces.map(delta), COMPLETED], stop).events)]).toEqual([pieces, expected])
+    }
+  })
+
   test.each([
     ['before one', ['one ST'], /ended/],
     ['after one', ['one STOP'], undefined],

@@ -55,11 +55,19 @@ class StopFilter {
     this.held = ''
   }
 
+  /**
+   * Where the stop sequence begins that is complete first, as for a provider, which checks after each token; of several
+   * that are complete at once, the longest. A longer one that began earlier may be complete only in a later piece, so
+   * by their beginnings the answer would depend on how the text is divided.
+   */
   private firstStop(text: string): number {
-    let first = -1
+    let [first, firstEnd] = [-1, Number.POSITIVE_INFINITY]
     for (const sequence of this.stop) {
       const at = text.indexOf(sequence)
-      if (at !== -1 && (first === -1 || at < first)) first = at
+      const end = at + sequence.length
+      if (at === -1 || end > firstEnd || (end === firstEnd && at > first)) continue
+      first = at
+      firstEnd = end
     }
     return first
   }
