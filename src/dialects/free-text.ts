@@ -3,6 +3,7 @@
  * one text, `{"input": "…"}`: here is its schema, and its text as it is read from the arguments.
  */
 
+import type { AnswerCall } from '../core/completion.ts'
 import { isObject, type JsonObject, type JsonValue, objectOf } from '../core/json.ts'
 import { jsonInside, lineOf } from '../wire/sse.ts'
 import { invalid, missing } from './invalid-field.ts'
@@ -35,6 +36,8 @@ const OPENING = /^\s*\{\s*"input"\s*:\s*"/
 const OPENING_CHARS_MAX = 64
 /** Models write line ends into JSON as they are. */
 const CONTROL = /[\x00-\x1f]/g
+/** An escape, or a backslash that begins none, or the quote after one that lacks digits. */
+const ESCAPE_OR_STRAY = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|["\\]/g
 
 /** Reads the text of one call as its arguments come. Takes and returns pieces of JSON. */
 export class FreeText {
@@ -89,6 +92,14 @@ function isFirstHalf(unit: number): boolean {
   return unit >= 0xd800 && unit < 0xdc00
 }
 
+/**
+ * The text of a call of a whole answer. Of a call that the output limit or a filter cut, what a stream has of it: the
+ * arguments themselves would show the caller the object around its text.
+ */
+export function callText({ json, isWhole }: Pick<AnswerCall, 'json' | 'isWhole'>): string {
+  return isWhole ? textOf(json) : JSON.parse(`"${new FreeText().add(json, false)}"`)
+}
+
 /** The text of a call whose arguments are whole; the arguments themselves if they have none. */
 export function textOf(json: string): string {
   try {
@@ -102,6 +113,8 @@ export function textOf(json: string): string {
   }
 }
 
+/** The text as valid JSON on one line. Nothing has parsed the arguments of a call that is cut. */
 function safe(inside: string): string {
-  return lineOf(inside.replace(CONTROL, (unit) => `\\u00${unit.charCodeAt(0).toString(16).padStart(2, '0')}`))
+  const escaped = inside.replace(ESCAPE_OR_STRAY, (found) => (found.length === 1 ? `\\${found}` : found))
+  return lineOf(escaped.replace(CONTROL, (unit) => `\\u00${unit.charCodeAt(0).toString(16).padStart(2, '0')}`))
 }

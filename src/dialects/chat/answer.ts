@@ -8,7 +8,7 @@ import { BASE_TIER, openaiTier } from '../../core/service-tier.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
-import { textOf } from '../free-text.ts'
+import { callText } from '../free-text.ts'
 import { chatUsageJson } from './usage.ts'
 
 /** `free`: the tools that take a text. */
@@ -19,11 +19,12 @@ export function chatAnswer(
   showsThoughts = false,
 ): JsonObject {
   const thoughts = showsThoughts ? thoughtsOf(completion) : ''
-  const calls = completion.toolCalls.map(({ callId: id, name, json }) =>
-    free.has(name)
-      ? { id, type: 'custom', custom: { name, input: textOf(json) } }
-      : { id, type: 'function', function: { name, arguments: json } },
-  )
+  const calls = completion.toolCalls.map((call) => {
+    const { callId: id, name } = call
+    return free.has(name)
+      ? { id, type: 'custom', custom: { name, input: callText(call) } }
+      : { id, type: 'function', function: { name, arguments: call.json } }
+  })
   const silent = calls.length > 0 || completion.refusal !== undefined
   const message: JsonObject = {
     role: 'assistant',

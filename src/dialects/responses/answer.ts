@@ -8,7 +8,7 @@ import type { Reasoning } from '../../core/reasoning.ts'
 import type { ItemText } from '../../items/item-store.ts'
 import { jsonInside, jsonLine } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
-import { textOf } from '../free-text.ts'
+import { callText } from '../free-text.ts'
 import type { Ending } from './resource.ts'
 import type { Toolbox } from './toolbox.ts'
 
@@ -153,7 +153,7 @@ function callItem(call: AnswerCall, toolbox: Toolbox, status: ItemStatus): ItemT
   const own = toolbox.ownName(call.name, call.own)
   if (toolbox.takesText(call.name)) {
     const id = mintId('ctc')
-    return { id, json: callItemJson(true, { id, status }, jsonInside(textOf(call.json)), call.callId, own) }
+    return { id, json: callItemJson(true, { id, status }, jsonInside(callText(call)), call.callId, own) }
   }
   const id = mintId('fc')
   const item = { id, type: 'function_call', status, arguments: call.json, ...calledAs(call.callId, own) }

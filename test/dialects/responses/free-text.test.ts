@@ -1,7 +1,7 @@
 /** The text of a free-form call is the same however its arguments are cut into pieces. */
 
 import { expect, test } from 'bun:test'
-import { FreeText, textOf } from '../../../src/dialects/free-text.ts'
+import { callText, FreeText, textOf } from '../../../src/dialects/free-text.ts'
 
 const TEXT = '*** "q" \\ \n é 😀 \u2028 end'
 
@@ -30,6 +30,30 @@ test.each([
       expect(piece).not.toMatch(/[\n\u2028]/)
       inside += piece
     }
+    expect(JSON.parse(`"${inside}"`)).toBe(text)
+  }
+})
+
+test.each([
+  ['{"input":"abc', 'abc'],
+  ['{"in', ''],
+  [String.raw`{"input":"ab\n`, 'ab\n'],
+  [String.raw`{"input":"ab\\`, 'ab\\'],
+  ['{"input":"ab\\', 'ab'],
+  [String.raw`{"input":"ab\u00e`, 'ab'],
+  [String.raw`{"input":"ab\ud83d\ude`, 'ab'],
+  ['{"input":"ab\ud83d', 'ab'],
+  ['{"input":"ab"', 'ab'],
+  ['{"input":"a\nb\u2028', 'a\nb\u2028'],
+  [String.raw`{"input":"a\qb`, String.raw`a\qb`],
+  [String.raw`{"input":"a\u12", "`, String.raw`a\u12", `],
+])('the arguments %j, which are cut', (json, text) => {
+  expect(callText({ json, isWhole: false })).toBe(text)
+  for (const size of [1, 2, 3, 7]) {
+    const reader = new FreeText()
+    let inside = ''
+    for (let at = 0; at < json.length; at += size) inside += reader.add(json.slice(at, at + size), false)
+    expect(inside).not.toMatch(/[\n\u2028]/)
     expect(JSON.parse(`"${inside}"`)).toBe(text)
   }
 })

@@ -7,6 +7,7 @@ import { KEY } from '../../support/gateway.ts'
 import { json, stream as streams } from '../../support/scenarios.ts'
 import { served } from '../../support/served.ts'
 import { calls, speaks } from '../../support/speech.ts'
+import type { Speech } from '../../support/speech-writer.ts'
 
 const SPECIFICATION = 'specification-key-0123456789'
 
@@ -89,13 +90,20 @@ describe('a model that knows functions alone', () => {
   )
 })
 
+const WHOLE = calls('', { id: 'call_2', name: 'apply_patch', json: JSON.stringify({ input: PATCH }) })
+const CUT: Speech = {
+  ...{ text: '', finish: 'length' },
+  calls: [{ id: 'call_2', name: 'apply_patch', json: String.raw`{"input":"*** Begin Patch\n+ \u00e` }],
+}
+
 test.each([
-  ['gemini', '/v1/responses'],
-  ['bedrock', '/v1/responses'],
-  ['gemini', '/v1/chat/completions'],
-  ['bedrock', '/v1/chat/completions'],
-] as const)('%s calls it from %s', async (model, path) => {
-  const call = { id: 'call_2', name: 'apply_patch', json: JSON.stringify({ input: PATCH }) }
+  ['gemini', '/v1/responses', WHOLE, PATCH],
+  ['bedrock', '/v1/responses', WHOLE, PATCH],
+  ['gemini', '/v1/chat/completions', WHOLE, PATCH],
+  ['bedrock', '/v1/chat/completions', WHOLE, PATCH],
+  ['m', '/v1/responses', CUT, '*** Begin Patch\n+ '],
+  ['m', '/v1/chat/completions', CUT, '*** Begin Patch\n+ '],
+] as const)('%s calls it from %s: %j', async (model, path, speech, expected) => {
   const { type, ...custom } = TOOL
   const { type: kind, ...grammar } = GRAMMAR
   const chat = {
@@ -103,7 +111,7 @@ test.each([
     tools: [{ type, custom: { ...custom, format: { type: kind, grammar } } }],
   }
   for (const stream of [false, true]) {
-    upstream.otherwise(speaks(model, () => calls('', call)))
+    upstream.otherwise(speaks(model === 'm' ? 'openai' : model, () => speech))
     const before = upstream.calls.length
     const body = { ...(path === '/v1/responses' ? BODY : chat), model, stream }
     const answer = await ask(gateway.port, requestBytes(path, { key: KEY, body }))
@@ -117,7 +125,7 @@ test.each([
             .flatMap(({ choices }) => (choices[0]?.delta ?? choices[0]?.message)?.tool_calls ?? [])
             .map(({ custom: called }) => called?.input ?? '')
             .join('')
-    expect(text).toBe(PATCH)
+    expect(text).toBe(expected)
   }
 })
 
