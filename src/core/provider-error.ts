@@ -53,6 +53,11 @@ export interface ProviderErrorDetail {
    * be able to.
    */
   readonly unsent?: boolean | undefined
+  /**
+   * True if the answer is valid, but of no use for this request, such as a compaction without a summary. Callers can
+   * cause that, so it is no failure of the target.
+   */
+  readonly unusable?: boolean | undefined
   /** True if the deadline of the whole request passed, over all its candidates, rather than this provider's own. */
   readonly hurried?: boolean | undefined
   /** Which deadline passed. Other errors have the code of their `cause`. */
@@ -71,7 +76,7 @@ export interface ProviderErrorDetail {
 
 /**
  * `message` is for the operator's log. If the kind is `rejected` or `too_large`, it is the provider's text without
- * secrets, and the caller reads it.
+ * secrets, and the caller reads it. The caller also reads that of an answer that is `unusable`, which is weir's own.
  */
 export class ProviderError extends Error {
   constructor(

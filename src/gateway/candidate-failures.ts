@@ -72,7 +72,9 @@ export class CandidateFailures {
       return new CallerError('upstream_timeout', 'No provider of this model answered in time.', { cause })
     if (last === 'overloaded' || last === 'rate_limited')
       return this.overloaded('No provider of this model can answer now; try again shortly.')
-    return new CallerError('upstream_failed', 'The provider of this model failed to give a valid answer.', { cause })
+    const message =
+      cause?.detail.unusable === true ? cause.message : 'The provider of this model failed to give a valid answer.'
+    return new CallerError('upstream_failed', message, { cause })
   }
 
   private overloaded(message: string): CallerError {

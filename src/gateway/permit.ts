@@ -54,9 +54,12 @@ export class Permit {
     if (breaksOff) this.succeeded()
   }
 
-  /** The target failed; a caller's mistake only ends a probe. True if a rest begins with this failure. */
+  /**
+   * The target failed; a caller's mistake, and an answer that only this request cannot use, just end a probe. True if a
+   * rest begins with this failure.
+   */
   failed(error: ProviderError): boolean {
-    if (CALLERS_MISTAKES.has(error.kind)) {
+    if (CALLERS_MISTAKES.has(error.kind) || error.detail.unusable === true) {
       this.release()
       return false
     }

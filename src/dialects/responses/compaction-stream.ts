@@ -7,7 +7,7 @@ import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
 import type { TurnEncoder } from '../dialect.ts'
-import { SUMMARY_CHARS_MAX } from './compaction.ts'
+import { SUMMARY_CHARS_MAX, type SummaryAnswer } from './compaction.ts'
 import { GrowingText } from './growing-text.ts'
 import { COMPLETED, type Resource } from './resource.ts'
 
@@ -21,11 +21,12 @@ export class CompactionEncoder implements TurnEncoder {
   /** The inside of a JSON string. */
   private readonly inside = new GrowingText()
   private chars = 0
+  private hasRefused = false
 
   constructor(
     private readonly resource: Resource,
     /** Seals the summary into the item to send, as JSON text. */
-    private readonly seal: (summary: string, reason: FinishReason) => string,
+    private readonly seal: (answer: SummaryAnswer) => string,
   ) {}
 
   encodeTexts(insides: readonly string[]): string {
@@ -55,12 +56,13 @@ export class CompactionEncoder implements TurnEncoder {
   }
 
   encode(event: ContentEvent): string {
-    return event.type === 'text' || event.type === 'refusal' ? this.encodeTexts([jsonInside(event.text)]) : ''
+    if (event.type === 'refusal' && event.text !== '') this.hasRefused = true
+    return event.type === 'text' ? this.encodeTexts([jsonInside(event.text)]) : ''
   }
 
   end(reason: FinishReason, usage: Usage): string {
-    const summary: string = JSON.parse(`"${this.inside.whole()}"`)
-    const item = this.seal(summary, reason)
+    const text: string = JSON.parse(`"${this.inside.whole()}"`)
+    const item = this.seal({ text, hasRefused: this.hasRefused, reason })
     const added = this.item('response.output_item.added', item)
     const done = this.item('response.output_item.done', item)
     return added + done + this.lifecycle('response.completed', this.resource.endedLine(item, usage, COMPLETED))

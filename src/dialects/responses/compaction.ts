@@ -3,6 +3,7 @@
  * organisation can send back, and the restored summary.
  */
 
+import type { FinishReason } from '../../core/event.ts'
 import { isObject, type JsonValue } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { ItemText } from '../../items/item-store.ts'
@@ -31,12 +32,33 @@ const PREFIX = 'gw1.'
 /** A longer item is not ours: JSON takes at most six bytes for a unit of the summary, and base64 a third more. */
 const SEALED_CHARS_MAX = 8 * SUMMARY_CHARS_MAX + 1024
 
+/** What the model wrote when it was asked for a summary. */
+export interface SummaryAnswer {
+  readonly text: string
+  readonly hasRefused: boolean
+  readonly reason: FinishReason
+}
+
 /**
- * The one item of a compaction's answer. Throws a `ProviderError` if the model wrote no summary (because of a filter,
- * or only tool calls): the caller replaces its conversation with this item.
+ * Throws a `ProviderError` for an answer that is no summary: the caller would replace its conversation with it. The
+ * cause may be the request (its output limit, or what the conversation holds), so the error is `unusable`.
  */
+export function checkSummary({ text, hasRefused, reason }: SummaryAnswer): void {
+  const isSummary = !hasRefused && reason !== 'content-filter' && text.trim() !== ''
+  if (isSummary) return
+  const why = hasRefused ? 'The model refused to write it. Try another model.' : CAUSES[reason]
+  throw new ProviderError('broken', `The conversation has no summary. ${why}`, { unusable: true })
+}
+
+const CAUSES: Readonly<Record<FinishReason, string>> = {
+  stop: 'The answer of the model is empty. Send the request again, or try another model.',
+  length: "The output limit ended the answer of the model before the summary began. Raise 'max_output_tokens'.",
+  'tool-call': 'The model called a tool in its place. Send the request again, or try another model.',
+  'content-filter': 'A content filter of the provider stopped it. Try another model.',
+}
+
+/** The one item of a compaction's answer. */
 export function compactionItem(sealer: Sealer, organization: string, summary: string): ItemText {
-  if (summary.trim() === '') throw new ProviderError('broken', 'the model wrote no summary')
   const body = JSON.stringify({ summary: summary.slice(0, SUMMARY_CHARS_MAX) })
   const sealed = sealer.seal('compaction', organization, body)
   const id = mintId('cmp')

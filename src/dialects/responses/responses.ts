@@ -3,10 +3,8 @@
 import { CallerError } from '../../core/caller-error.ts'
 import type { ChatRequest } from '../../core/chat-request.ts'
 import type { Compatibility } from '../../core/compatibility.ts'
-import { type Completion, type PlainAnswer, spokenText } from '../../core/completion.ts'
-import type { FinishReason } from '../../core/event.ts'
+import type { Completion, PlainAnswer } from '../../core/completion.ts'
 import { Later } from '../../core/later.ts'
-import { ProviderError } from '../../core/provider-error.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import type { ItemStore, ItemText } from '../../items/item-store.ts'
 import type { RequestBody } from '../../wire/request-body.ts'
@@ -15,7 +13,7 @@ import type { Caller, Dialect, Exchange, Served, TurnEncoder } from '../dialect.
 import { ignoredFields } from '../ignored-fields.ts'
 import { withoutReasoning } from '../read-reasoning.ts'
 import { messageItem, outputItems } from './answer.ts'
-import { compactionItem } from './compaction.ts'
+import { checkSummary, compactionItem, type SummaryAnswer } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
 import {
   type AcceptedResponses,
@@ -186,22 +184,23 @@ class CompactionExchange implements Exchange {
   }
 
   answer(completion: Completion, served: Served): string | Uint8Array {
-    const item = this.seal(spokenText(completion), completion.reason)
+    const { text, refusal = '', reason } = completion
+    const item = this.seal({ text, hasRefused: refusal !== '', reason })
     return new Resource(served, this.accepted.echo, this.object).whole(item, completion.usage, COMPLETED)
   }
 
   encoder(served: Served): CompactionEncoder {
-    const seal = (summary: string, reason: FinishReason) => this.seal(summary, reason)
+    const seal = (answer: SummaryAnswer) => this.seal(answer)
     const encoder = new CompactionEncoder(new Resource(served, this.accepted.echo), seal)
     this.turn?.encodes(encoder)
     return encoder
   }
 
   /** The JSON text of the item. Throws a `ProviderError` for no summary, and for what a filter left of one. */
-  private seal(summary: string, reason: FinishReason): string {
-    if (reason === 'content-filter') throw new ProviderError('broken', 'a filter stopped the summary')
+  private seal(answer: SummaryAnswer): string {
+    checkSummary(answer)
     const { sealer, itemStore } = this.surroundings
-    const item = compactionItem(sealer, this.caller.organization, summary)
+    const item = compactionItem(sealer, this.caller.organization, answer.text)
     itemStore?.put(this.caller.organization, [item])
     this.turn?.made([item], true)
     return item.json

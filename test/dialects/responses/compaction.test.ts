@@ -67,14 +67,8 @@ describe('the trigger', () => {
     expect(answered(exchange, saying('x'))['tools']).toEqual([])
   })
 
-  const cases: readonly (readonly [string, StreamEvent[]])[] = [
-    ['a summary', saying('All is well.')],
-    [
-      'a refusal',
-      [{ type: 'start' }, { type: 'refusal', text: 'No.' }, { type: 'finish', reason: 'stop' }, { type: 'end' }],
-    ],
-  ]
-  test.each(cases)('%s is answered with exactly one item', (_, events) => {
+  test('a summary is answered with exactly one item', () => {
+    const events = saying('All is well.')
     const exchange = accept({ input: [hi, TRIGGER], tools: [{ type: 'function', name: 'f' }] })
     const body = answered(exchange, events)
     checkCompletedResponse(body)
@@ -95,6 +89,20 @@ describe('the trigger', () => {
         { type: 'start' },
         { type: 'text', text: 'The user wan' },
         { type: 'finish', reason: 'content-filter' },
+        { type: 'end' },
+      ],
+    ],
+    [
+      'a refusal',
+      [{ type: 'start' }, { type: 'refusal', text: 'No.' }, { type: 'finish', reason: 'stop' }, { type: 'end' }],
+    ],
+    [
+      'a refusal after a text',
+      [
+        { type: 'start' },
+        { type: 'text', text: 'The user' },
+        { type: 'refusal', text: 'No.' },
+        { type: 'finish', reason: 'stop' },
         { type: 'end' },
       ],
     ],
