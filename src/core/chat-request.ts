@@ -24,7 +24,7 @@ interface Sampling {
   readonly topP?: number | undefined
   readonly frequencyPenalty?: number | undefined
   readonly presencePenalty?: number | undefined
-  readonly seed?: number | undefined
+  readonly seed?: number | bigint | undefined
   readonly logitBias?: JsonObject | undefined
   readonly logprobs?: boolean | undefined
   readonly topLogprobs?: number | undefined

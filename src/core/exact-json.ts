@@ -54,17 +54,28 @@ export function exactValue(text: string, value: JsonValue): JsonValue {
   return hasInexact(text) ? parseWithTexts(text) : value
 }
 
-/** The same for a caller's body, but its own fields stay numbers: `max_tokens` and others are checked as such. */
+/**
+ * The same for a caller's body, but its own fields stay numbers: `max_tokens` and others are checked as such. A seed is
+ * only passed on, and callers send any of 64 bits.
+ */
 export function parseExactBody(text: string): JsonValue {
   if (!hasInexact(text)) return JSON.parse(text)
   const body = parseWithTexts(text, { left: LONG_NUMBERS_MAX })
   if (!isObject(body)) return body
-  return Object.fromEntries(Object.entries(body).map(([name, value]) => [name, plainNumber(value)]))
+  return Object.fromEntries(
+    Object.entries(body).map(([name, value]) => [name, name === 'seed' ? value : plainNumber(value)]),
+  )
 }
 
 /** The nearest double of a number that kept its text; any other value unchanged. */
 export function plainNumber<T>(value: T): T | number {
   return JSON.isRawJSON(value) ? Number(value.rawJSON) : value
+}
+
+/** An integer that kept its text because a double does not hold it; undefined for any other value. */
+export function longInteger(value: JsonValue | undefined): bigint | undefined {
+  if (!JSON.isRawJSON(value) || !INTEGER.test(value.rawJSON)) return undefined
+  return Number.isSafeInteger(Number(value.rawJSON)) ? undefined : BigInt(value.rawJSON)
 }
 
 /**

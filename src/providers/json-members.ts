@@ -3,7 +3,7 @@
 import type { JsonValue } from '../core/json.ts'
 
 /** A member after another one, as JSON text; '' if there is no value. `name` needs no escapes. */
-export function member(name: string, value: string | number | boolean | undefined): string {
+export function member(name: string, value: string | number | bigint | boolean | undefined): string {
   return value === undefined ? '' : `,"${name}":${typeof value === 'string' ? JSON.stringify(value) : value}`
 }
 

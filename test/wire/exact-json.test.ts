@@ -189,8 +189,9 @@ describe('a body is rejected', () => {
   })
 })
 
-test('the own fields of a body are numbers, and those within them keep their text', () => {
-  const body = parseExactBody(`{"max_tokens":${DIGITS},"tools":[{"maximum":${DIGITS}}]}`)
+test('the own fields of a body are numbers, but for the seed, and those within them keep their text', () => {
+  const body = parseExactBody(`{"seed":${DIGITS},"max_tokens":${DIGITS},"tools":[{"maximum":${DIGITS}}]}`)
+  expect(JSON.stringify(body)).toStartWith(`{"seed":${DIGITS},`)
   expect(body).toHaveProperty('max_tokens', Number(DIGITS))
   expect(JSON.stringify(body)).toEndWith(`"tools":[{"maximum":${DIGITS}}]}`)
 })

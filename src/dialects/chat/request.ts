@@ -5,6 +5,7 @@
 
 import { Arena } from '../../core/arena.ts'
 import { type ChatRequest, NO_HINTS, NO_TEXTS, type ToolChoice } from '../../core/chat-request.ts'
+import { longInteger, plainNumber } from '../../core/exact-json.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, objectOf, stringOf } from '../../core/json.ts'
 import { NONE, words } from '../../wire/json-document.ts'
 import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
@@ -53,7 +54,8 @@ export function acceptChat(
   takesReasoning = false,
 ): AcceptedChat {
   checkBias(settings['logit_bias'])
-  const chat = checkChatBody(settings)
+  const { seed } = settings
+  const chat = checkChatBody(JSON.isRawJSON(seed) ? { ...settings, seed: plainNumber(seed) } : settings)
   const limits = new RequestLimits()
   const arena = new Arena(bytes)
   const tools = readTools(document, arena, values[1] ?? NONE, limits, options.takesFree === true)
@@ -92,7 +94,7 @@ function acceptSampling(chat: ChatBody, body: JsonObject, takesReasoning: boolea
     topP: chat.top_p ?? undefined,
     frequencyPenalty: chat.frequency_penalty ?? undefined,
     presencePenalty: chat.presence_penalty ?? undefined,
-    seed: chat.seed ?? undefined,
+    seed: longInteger(body['seed']) ?? chat.seed ?? undefined,
     logitBias: chat.logit_bias ?? undefined,
     logprobs: chat.logprobs ?? undefined,
     topLogprobs: chat.top_logprobs ?? undefined,

@@ -4,7 +4,10 @@ import { describe, expect, test } from 'bun:test'
 import { CallerError } from '../../../src/core/caller-error.ts'
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts'
 import { acceptChat, UNPARSED } from '../../../src/dialects/chat/request.ts'
+import { openai } from '../../../src/providers/openai/openai.ts'
 import { readRequestBody } from '../../../src/wire/request-body.ts'
+import { sentText } from '../../providers/conformance.ts'
+import { endpoint } from '../../providers/requests.ts'
 import { type Literal, type Message, visible } from '../../support/literal.ts'
 
 const user = { role: 'user', content: 'Hello' }
@@ -24,6 +27,22 @@ function errorOf(more: JsonObject): CallerError {
   }
   throw new Error('nothing was thrown')
 }
+
+test.each([
+  ['9223372036854775807', '9223372036854775807'],
+  ['-9223372036854775808', '-9223372036854775808'],
+  ['9007199254740991', '9007199254740991'],
+  ['-0', '0'],
+  ['12345678901234567.0', '12345678901234568'],
+])('the seed %s reaches the provider as %s', (seed, expected) => {
+  const { body } = openai.request(accept({ seed: JSON.rawJSON(seed) }).request, { endpoint: endpoint(), model: 'm' })
+  expect(sentText(body)).toContain(`"seed":${expected}`)
+})
+
+test.each(['1e400', '0.12345678901234567890', '9'.repeat(400)])('the seed %s is a 400', (seed) => {
+  const document = `{"model":"m","messages":[{"role":"user","content":"a"}],"seed":${seed}}`
+  expect(() => acceptChat(readRequestBody(Buffer.from(document), UNPARSED), { imageUrls: 'public' })).toThrow()
+})
 
 describe('fields', () => {
   const tools = [{ type: 'function', function: { name: 'f' } }]
