@@ -69,9 +69,14 @@ test.each([
   ['Responses, of which bytes are left and items are stored', ofResponses],
 ] as const)('a stream that has begun keeps nothing of its request: %s', async (_, accept) => {
   const streams = await Promise.all(Array.from({ length: STREAMS }, () => opened(accept)))
-  await Bun.sleep(0)
-  Bun.gc(true)
-  // The collector takes what looks like a pointer on the stack for one, so a few may be left.
-  expect(streams.filter(({ request }) => request.deref() !== undefined).length).toBeLessThan(STREAMS / 4)
+  let left = STREAMS
+  // The collector takes what looks like a pointer on the stack for one, so a few may be left, and more at one moment
+  // than at another.
+  for (let tries = 0; tries < 20 && left >= STREAMS / 4; tries++) {
+    await Bun.sleep(0)
+    Bun.gc(true)
+    left = streams.filter(({ request }) => request.deref() !== undefined).length
+  }
+  expect(left).toBeLessThan(STREAMS / 4)
   for (const { pump } of streams) pump.interrupt('caller_left')
 })
