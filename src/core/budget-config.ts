@@ -51,6 +51,19 @@ export function matchesTags({ match }: Matching, tags: Readonly<Record<string, s
   })
 }
 
+/** The value whose counter counts a request with these tags; undefined if it lacks the tag of the budget. */
+export function counterValue(
+  { per }: Pick<BudgetConfig, 'per'>,
+  key: string,
+  tags: Readonly<Record<string, string>>,
+  model: string,
+): string | undefined {
+  if (per === undefined) return ''
+  if (per === 'key') return key
+  if (per === 'model') return model
+  return Object.hasOwn(tags, per.tag) ? tags[per.tag] : undefined
+}
+
 /** Limits with some of them replaced; the others stay. */
 export function replacedLimits(limits: Limits, by: Limits): Limits {
   if (by.spend === undefined) return { ...limits, ...by, spend: limits.spend }

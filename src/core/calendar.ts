@@ -20,7 +20,7 @@ interface CalendarPeriod {
 }
 
 /** A zone is east of UTC by at most 14 hours, and west of it by at most 12. */
-const EAST_MAX_MS = 14 * HOUR_MS
+export const EAST_MAX_MS = 14 * HOUR_MS
 const WEST_MAX_MS = 12 * HOUR_MS
 
 /**

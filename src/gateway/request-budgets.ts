@@ -4,7 +4,7 @@
  */
 
 import { budgetsOfKey, type Key, type Model, publicName } from '../catalog/catalog.ts'
-import { type BudgetConfig, matchesModel, matchesTags } from '../core/budget-config.ts'
+import { type BudgetConfig, counterValue, matchesModel, matchesTags } from '../core/budget-config.ts'
 import type { Limits } from '../core/limits.ts'
 import { tagsByName } from '../core/tags.ts'
 import type { Account, CounterAccount } from '../ledger/ledger.ts'
@@ -117,7 +117,7 @@ function countersOf(
 ): readonly CounterAccount[] {
   return budgets.flatMap((budget) => {
     if (!matchesModel(budget, model) || !matchesTags(budget, tags)) return []
-    const value = counterValue(budget, key, tags, model)
+    const value = counterValue(budget, key.id, tags, model)
     if (value === undefined) return []
     const isBounded = isOfCallers(budget, value, isAnyModel)
     const counter = { ...counterAccount(budget, value), ...(isBounded ? { isBounded } : {}) }
@@ -136,14 +136,6 @@ export function counterAccount(budget: BudgetConfig, value: string): CounterAcco
     ...(idleMs === undefined ? {} : { idleMs }),
     ...(budget.onExhausted === 'downgrade' ? { downgrades: true } : {}),
   }
-}
-
-/** The value whose counter counts a request; undefined if it lacks the tag. */
-function counterValue({ per }: BudgetConfig, key: Key, tags: Matched['tags'], model: string): string | undefined {
-  if (per === undefined) return ''
-  if (per === 'key') return key.id
-  if (per === 'model') return model
-  return Object.hasOwn(tags, per.tag) ? tags[per.tag] : undefined
 }
 
 /** Whether the value of a counter is none that the configuration names, so that callers could make any number. */
