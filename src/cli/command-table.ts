@@ -569,10 +569,10 @@ export const COMMANDS: readonly CommandEntry[] = [
   }),
   command('ledger reset-window', 'moves back budget windows that a wrong clock opened too early', {
     description: `
-      Budgets of a day or a month never return to an earlier window. If a clock was ahead, they would not renew until
-      the true time has caught up. This command moves the windows of an organisation and its keys back to today and
-      this month, with the spend that weir usage reports for them. With the embedded ledger, stop the gateway first.
-      With Redis it may run; requests that are in flight at that moment count in the total budget only.`,
+      Budgets never return to an earlier window. If a clock was ahead, they would not renew until the true time has
+      caught up. This command moves the windows of an organisation, its keys and its named budgets back to the present
+      hour, day, week and month, with the spend that weir usage reports for them. With the embedded ledger, stop the
+      gateway first. With Redis it may run; requests that are in flight at that moment count in the total budget only.`,
     flags: [required('org ID', 'the organisation')],
     examples: `
       weir ledger reset-window --org acme  # prints how many windows moved

@@ -1,4 +1,4 @@
-/** `weir ledger reset-window`: moves back daily and monthly budget windows that a wrong clock opened too early. */
+/** `weir ledger reset-window`: moves back budget windows that a wrong clock opened too early. */
 
 import { openUsageLog, openWindowReset } from '../assembly/open-ledger.ts'
 import { withLedger } from '../reports/ledger-part.ts'
@@ -12,8 +12,9 @@ async function resetWindow(args: readonly string[]): Promise<number> {
   const organization = requiredText(flags, 'org')
   const config = await configured(flags['config'])
   const query = { sinceDay: 0, untilDay: Number.MAX_SAFE_INTEGER, organization }
+  const owner = config.organizations.find(({ id }) => id === organization) ?? { id: organization }
   const count = await withLedger(openWindowReset, config, async (windows) =>
-    windows.reset(organization, await withLedger(openUsageLog, config, (log) => log.read(query))),
+    windows.reset(owner, await withLedger(openUsageLog, config, (log) => log.read(query))),
   )
   const windows = count === 1 ? '1 window' : `${count} windows`
   process.stdout.write(

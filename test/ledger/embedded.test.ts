@@ -394,7 +394,7 @@ describe('a system time that steps under a running ledger', () => {
     expect([spend(), spend(), ledger.health().complaint]).toEqual(['granted', 'refused', undefined])
     step(-24 * HOUR_MS)
     pass(15)
-    expect(ledger.health().complaint).toContain('a day or month of its budgets began too early')
+    expect(ledger.health().complaint).toContain('a window of its budgets began too early')
     expect(spend()).toBe('refused')
     step(24 * HOUR_MS)
     pass(15)

@@ -36,6 +36,8 @@ const names = [
     'taken',
     'windows',
     'reset',
+    'resetCounters',
+    'countersAhead',
     'enter',
     'restore',
     'restoreCounter',

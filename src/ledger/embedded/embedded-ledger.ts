@@ -6,7 +6,7 @@
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation, Settled } from '../ledger.ts'
 import { fullError, isHeld, reservationOf } from '../refusal.ts'
 import { TERMS } from '../reservation-store.ts'
-import { AHEAD_ADVICE, isAhead } from '../window-reset.ts'
+import { AHEAD_ADVICE, begunWindows, isAhead, windowsAhead } from '../window-reset.ts'
 import { type Lock, lockDirectory } from './directory-lock.ts'
 import { Journal } from './journal.ts'
 import { type Clock, SteadyClock } from './monotonic-clock.ts'
@@ -147,8 +147,12 @@ export class EmbeddedLedger implements Ledger {
 }
 
 function warningOf(scopes: Iterable<ScopeState>, nowMs: number): string | undefined {
-  // The dates of counters are those of a time zone.
-  for (const { organization, key, windows } of scopes)
-    if (!key.startsWith('b') && isAhead(windows, nowMs)) return `${organization}: ${AHEAD_ADVICE}.`
+  const begun = begunWindows(nowMs)
+  for (const scope of scopes) {
+    const isEarly = scope.key.startsWith('b')
+      ? windowsAhead(scope, begun).includes(true)
+      : isAhead(scope.windows, nowMs)
+    if (isEarly) return `${scope.organization}: ${AHEAD_ADVICE}.`
+  }
   return undefined
 }

@@ -201,6 +201,13 @@ local function roll_counter(counter, windows)
   end
 end
 
+-- Whether a window of a counter lies ahead of the clock in every time zone. `begun`: the latest windows that have begun
+-- in any of them, and the latest ends of these. `windowsAhead` in `window-reset.ts` is the same.
+local function is_ahead(counter, b, begun)
+  local fin = counter.ends[b]
+  return counter.scope[WINDOW[b]] > begun[1][b] or fin ~= AMOUNT_MAX and fin > begun[2][b]
+end
+
 -- Until when a counter is kept: until the last of its windows has ended in every time zone: one that changes could open
 -- it again. If it may be idle, for that long, and then a window that never ends does not keep it.
 local function kept_until(counter, idle, own)

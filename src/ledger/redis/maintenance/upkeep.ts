@@ -8,6 +8,7 @@ import type { RedisConfig } from '../../../core/redis-config.ts'
 import type { KeyRecord } from '../../../keys/key-record.ts'
 import { scanKeys } from '../../../keys/redis-key-store.ts'
 import { connect, type RedisClient } from '../../../redis/connect.ts'
+import { hashPages } from '../../../redis/hash-pages.ts'
 import { accessProblem, isPermanent } from '../../../redis/redis-errors.ts'
 import { durabilityWarning } from '../../../redis/server-check.ts'
 import { dayOf } from '../../window.ts'
@@ -17,6 +18,8 @@ import { RedisStore } from '../store/redis-store.ts'
 import { AuditRetention, readEach } from './audit-retention.ts'
 import { foldUsage } from './usage-folding.ts'
 
+/** As in `counters.lua`. */
+const COUNTER = 'c'
 /** With more fields an organisation has more keys than anybody has on purpose: the operator gets a warning. */
 export const FIELDS_ALARM = 50_000
 /** With fewer fields an organisation is not searched for old keys. */
@@ -145,14 +148,23 @@ export class Upkeep {
   }
 
   private async judgeWindows(organization: string): Promise<void> {
-    const windows = await this.store.windows(organization)
-    const isNow = !isAhead(windows, (this.options.now ?? Date.now)())
-    if (isNow) {
+    const nowMs = (this.options.now ?? Date.now)()
+    const isEarly = isAhead(await this.store.windows(organization), nowMs)
+    if (!isEarly && !(await this.hasCounterAhead(organization, nowMs))) {
       if (this.early.delete(organization)) this.options.timely(organization)
     } else if (!this.early.has(organization)) {
       this.early.add(organization)
       this.options.ahead(organization)
     }
+  }
+
+  /** Whether a window of a budget's counter lies ahead. A page of the hash has about as many as a script may read. */
+  private async hasCounterAhead(organization: string, nowMs: number): Promise<boolean> {
+    for await (const page of hashPages(this.client, redisKey(organization, 'counters'), `${COUNTER}*`)) {
+      const names = page.map(([field]) => field.slice(COUNTER.length))
+      if (names.length > 0 && (await this.store.countersAhead(organization, names, nowMs)) > 0) return true
+    }
+    return false
   }
 
   private judge(size: Size): void {

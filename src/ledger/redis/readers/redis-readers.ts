@@ -19,7 +19,13 @@ import type { AccountUsageReader } from '../../remaining.ts'
 import type { AccountUsage, ReserveReply } from '../../reservation-store.ts'
 import { figuresOfList, isAnyUsage } from '../../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../../usage-log.ts'
-import { spentNow, type WindowReset, WindowResetError } from '../../window-reset.ts'
+import {
+  type ResetOrganization,
+  spentNow,
+  spentNowByCounter,
+  type WindowReset,
+  WindowResetError,
+} from '../../window-reset.ts'
 import { checkDataVersion } from '../store/data-version.ts'
 import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-keys.ts'
 import { RedisStore } from '../store/redis-store.ts'
@@ -28,6 +34,8 @@ import { RedisStore } from '../store/redis-store.ts'
 const READ_A_CALL = 500
 /** A script that reads as many keys takes less than a millisecond. */
 const KEYS_A_CALL = 200
+/** The same of counters. */
+const COUNTERS_A_CALL = 200
 /** How many organisations' streams are searched, or accounts read, at the same time. */
 const ASKED_AT_ONCE = 100
 
@@ -62,6 +70,17 @@ const FOLDS = 'folds'
 /** As `COUNTER` and `MARKS` in `counters.lua`. */
 const COUNTER_FIELDS = { all: 'c', refused: 'm' } as const
 const TRIES = 10
+
+/** The names of an organisation's counters, or of those that have refused a request. */
+async function counterNames(
+  client: RedisClient,
+  organization: string,
+  which: keyof typeof COUNTER_FIELDS,
+): Promise<readonly string[]> {
+  const prefix = COUNTER_FIELDS[which]
+  const found = await readHash(client, redisKey(organization, 'counters'), `${prefix}*`)
+  return Array.from(found.keys(), (field) => field.slice(prefix.length))
+}
 
 /** The organisation of the query, or every organisation that ever reserved. */
 async function asked(client: RedisClient, organization: string | undefined): Promise<readonly string[]> {
@@ -185,13 +204,7 @@ export class RedisAccountUsageReader extends OpenedReader implements AccountUsag
   }
 
   async counters(organizations: readonly string[], which: 'all' | 'refused'): Promise<readonly (readonly string[])[]> {
-    return await mapInBatches(organizations, ASKED_AT_ONCE, (organization) => this.countersOf(organization, which))
-  }
-
-  private async countersOf(organization: string, which: 'all' | 'refused'): Promise<readonly string[]> {
-    const prefix = COUNTER_FIELDS[which]
-    const found = await readHash(this.client, redisKey(organization, 'counters'), `${prefix}*`)
-    return Array.from(found.keys(), (field) => field.slice(prefix.length))
+    return await mapInBatches(organizations, ASKED_AT_ONCE, (one) => counterNames(this.client, one, which))
   }
 
   preview(account: Account, hold: Hold): Promise<ReserveReply> {
@@ -224,19 +237,31 @@ export class RedisKeyActivityReader extends OpenedReader implements KeyActivityR
 export class RedisWindowReset extends OpenedReader implements WindowReset {
   private readonly store = new RedisStore(this.client, this.client)
 
-  async reset(organization: string, usage: readonly UsageRow[]): Promise<number> {
+  async reset(organization: ResetOrganization, usage: readonly UsageRow[]): Promise<number> {
+    const { id, timezone = 'UTC' } = organization
     const whole = spentNow(usage, undefined, Date.now())
     let count = 0
     // The keys that have figures.
-    for (const field of (await readHash(this.client, redisKey(organization, 'scopes'), 'k*')).keys()) {
+    for (const field of (await readHash(this.client, redisKey(id, 'scopes'), 'k*')).keys()) {
       const key = field.slice(1)
-      const set = await this.store.reset(organization, key, whole, spentNow(usage, key, Date.now()))
-      if (set === undefined)
-        throw new WindowResetError(
-          'The clock of Redis and the clock of this machine are more than a minute apart. Correct them first.',
-        )
-      count += set
+      count += agreed(await this.store.reset(id, key, whole, spentNow(usage, key, Date.now())))
     }
+    const recorded = spentNowByCounter(usage, organization, Date.now())
+    const resetCounters = async (names: readonly string[]) => {
+      for (const some of batchesOf(names, COUNTERS_A_CALL)) {
+        count += agreed(await this.store.resetCounters(id, timezone, some, recorded))
+      }
+    }
+    const stored = new Set(await counterNames(this.client, id, 'all'))
+    await resetCounters([...stored])
+    if (count > 0) await resetCounters([...recorded.keys()].filter((name) => !stored.has(name)))
     return count
   }
+}
+
+function agreed(count: number | undefined): number {
+  if (count !== undefined) return count
+  throw new WindowResetError(
+    'The clock of Redis and the clock of this machine are more than a minute apart. Correct them first.',
+  )
 }

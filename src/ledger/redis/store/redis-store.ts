@@ -19,6 +19,7 @@ import {
 } from '../../reservation-store.ts'
 import type { UsagePlace } from '../../usage-log.ts'
 import { windowsIn } from '../../window.ts'
+import { begunWindows, type RecordedSpend } from '../../window-reset.ts'
 import type { CounterSpend, FoundCounters, KeptCounters, SpentInWindows } from '../protocol/counter-spend.ts'
 import type {
   Entered,
@@ -169,6 +170,36 @@ export class RedisStore implements RecoverableStore {
     return outcome === 'reset' ? numberAt(numbers, 0) : undefined
   }
 
+  /** The same for counters, by their names. One that is not stored begins with what is recorded of it, if anything. */
+  async resetCounters(
+    organization: string,
+    timeZone: string,
+    names: readonly string[],
+    recorded: ReadonlyMap<string, RecordedSpend>,
+  ): Promise<number | undefined> {
+    const witness = this.witness()
+    const { outcome, numbers } = await this.scripts.call(this.other, 'resetCounters', organization, {
+      witness,
+      names: JSON.stringify(names),
+      spends: JSON.stringify(
+        names.map((name) => {
+          const spend = recorded.get(name)
+          return spend === undefined ? [] : [spend.spent, spend.keptMs]
+        }),
+      ),
+      present: zonedText(windowsIn(timeZone, witness)),
+      begun: begunText(witness),
+    })
+    return outcome === 'reset' ? numberAt(numbers, 0) : undefined
+  }
+
+  /** How many counters have a window that lies ahead of the clock, in every time zone. */
+  async countersAhead(organization: string, names: readonly string[], nowMs: number): Promise<number> {
+    const of = { names: JSON.stringify(names), begun: begunText(nowMs) }
+    const { numbers } = await this.scripts.call(this.other, 'countersAhead', organization, of)
+    return numberAt(numbers, 0)
+  }
+
   async enter(organization: string, { node, epoch, legacyEpoch }: NodeEpoch, ended: number): Promise<Entered> {
     const { words, numbers } = await this.scripts.call(this.other, 'enter', organization, {
       known: epoch,
@@ -270,6 +301,11 @@ function counterArguments({ counter, keptMs, timeZone, windows, spent }: Counter
     spends: JSON.stringify([windows, spent]),
     present: zonedText(windowsIn(timeZone, nowMs)),
   }
+}
+
+function begunText(nowMs: number): string {
+  const { windows, ends } = begunWindows(nowMs)
+  return JSON.stringify([windows, ends])
 }
 
 /** The arguments for units that were added after the first version. */

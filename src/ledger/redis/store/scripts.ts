@@ -14,6 +14,7 @@ import account from '../lua/account.lua' with { type: 'text' }
 import activity from '../lua/activity.lua' with { type: 'text' }
 import cancel from '../lua/cancel.lua' with { type: 'text' }
 import counters from '../lua/counters.lua' with { type: 'text' }
+import countersAhead from '../lua/counters-ahead.lua' with { type: 'text' }
 import drop from '../lua/drop.lua' with { type: 'text' }
 import enter from '../lua/enter.lua' with { type: 'text' }
 import extend from '../lua/extend.lua' with { type: 'text' }
@@ -25,6 +26,7 @@ import parts from '../lua/parts.lua' with { type: 'text' }
 import reap from '../lua/reap.lua' with { type: 'text' }
 import reserve from '../lua/reserve.lua' with { type: 'text' }
 import reset from '../lua/reset.lua' with { type: 'text' }
+import resetCounters from '../lua/reset-counters.lua' with { type: 'text' }
 import restore from '../lua/restore.lua' with { type: 'text' }
 import restoreCounter from '../lua/restore-counter.lua' with { type: 'text' }
 import settle from '../lua/settle.lua' with { type: 'text' }
@@ -47,7 +49,7 @@ const ACCOUNT = ['id', 'witness', 'key', 'organizationLimits', 'keyLimits', 'bud
 const TEXTS: readonly string[] = ['id', 'key', 'series', 'into', 'node', 'budgets', 'counter']
 const JSON_TEXTS: readonly string[] = [
   ...['organizationLimits', 'keyLimits', 'organizationSpent', 'keySpent', 'shared', 'accounts', 'listed', 'requests'],
-  ...['rows', 'crossings', 'names', 'ids', 'spends', 'present'],
+  ...['rows', 'crossings', 'names', 'ids', 'spends', 'present', 'begun'],
 ]
 
 interface Script<Argument extends string, Outcome extends string> {
@@ -85,6 +87,8 @@ export const scripts = {
   drop: script(drop, ['key'], ['dropped', 'kept']),
   windows: script(windows, [], ['windows']),
   reset: script(reset, ['witness', 'key', 'organizationSpent', 'keySpent'], ['reset', 'disagree']),
+  resetCounters: script(resetCounters, ['witness', 'names', 'spends', 'present', 'begun'], ['reset', 'disagree']),
+  countersAhead: script(countersAhead, ['names', 'begun'], ['ahead']),
   enter: script(enter, ['known', 'node', 'ended', 'legacy'], ['entered']),
   restore: script(
     restore,
