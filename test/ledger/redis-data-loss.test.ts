@@ -156,6 +156,32 @@ describe('FLUSHALL', () => {
     outbox.close()
   })
 
+  test('what counters have spent while a clock was ahead is given back in the present windows', async () => {
+    const nowMs = Date.UTC(2026, 10, 4, 12)
+    const clock = { now: nowMs }
+    const outbox = new Outbox(directory(), () => clock.now)
+    const account = withCounters('ann', 1000)
+    const settled = async (cost: number, ms: number) => {
+      clock.now = ms
+      const id = `r${cost}`
+      await logged(outbox, { id, account, admittedMs: ms, charge: chargeOf(cost), heldMicroUsd: cost }, true)
+      outbox.taken(id, 'acme', 0)
+    }
+    await settled(30, nowMs + 70 * DAY_MS)
+    await settled(5, nowMs)
+    await settled(7, nowMs + DAY_MS)
+    const rows = await outbox.enter('acme', 7, { ...NOTHING, sinceMs: clock.now + 1 }, [])
+    const { windows } = windowsIn('Asia/Tokyo', clock.now)
+    const found = rows.flatMap((row) => ('counter' in row ? [[row.counter, row.windows, row.spent]] : []))
+    // Day, month, total, hour and week.
+    const spent = [7, 42, 42, 7, 42]
+    expect(found).toEqual([
+      ['all', windows, spent],
+      ['person\tann', windows, spent],
+    ])
+    outbox.close()
+  })
+
   test('what a node has spent in a counter that others keep is given back as long as they keep it', async () => {
     await using server = await RedisServer.start()
     const client = server.client()

@@ -6,6 +6,8 @@
 import type { Database } from 'bun:sqlite'
 import { budgetLimits } from '../../../core/limits.ts'
 import type { Account } from '../../ledger.ts'
+import { CLOCK_SKEW_MS } from '../../reservation-store.ts'
+import { windowsIn } from '../../window.ts'
 import {
   type AccountSpend,
   addedInWindows,
@@ -49,19 +51,29 @@ const COLUMNS = ['organization', 'counter', 'time_zone', 'kept_ms', ...AMOUNTS]
 const SELECTED = `organization, counter, time_zone AS timeZone, kept_ms AS keptMs, ${AMOUNTS.join(', ')}`
 const NOW = COLUMNS.length + 1
 
-/** Adds to the row of a counter, in the later of their windows each; to one that has ended, nothing is added. */
+/** Where the values begin of the latest windows that may be present. */
+const PRESENT = NOW + 1
+
+/**
+ * Adds to the row of a counter, in the later of their windows each; to one that has ended, nothing is added.
+ *
+ * A window in the future is taken for the present one: a clock was ahead, and Redis may have been set back
+ * (`window-reset.ts`). Without this the row lacks what is spent until then, and what was spent in the future is given
+ * back twice.
+ */
 const ADD_SQL = `
   INSERT INTO counter_spent (${COLUMNS.join(', ')}) VALUES (${COLUMNS.map((_, i) => `?${i + 1}`).join(', ')})
   ON CONFLICT DO UPDATE SET
     time_zone = excluded.time_zone,
     kept_ms = iif(kept_ms <= ?${NOW}, excluded.kept_ms, max(kept_ms, excluded.kept_ms)),
-    ${WINDOWS.map(
-      (name) => `${name} = iif(kept_ms <= ?${NOW}, excluded.${name}, max(${name}, excluded.${name})),
+    ${WINDOWS.map((name, i) => {
+      const known = `min(${name}, max(excluded.${name}, ?${PRESENT + i}))`
+      return `${name} = iif(kept_ms <= ?${NOW}, excluded.${name}, max(${known}, excluded.${name})),
     ${name}_spent = CASE
-      WHEN kept_ms <= ?${NOW} OR excluded.${name} > ${name} THEN excluded.${name}_spent
-      WHEN excluded.${name} = ${name} THEN min(${Number.MAX_SAFE_INTEGER}, ${name}_spent + excluded.${name}_spent)
-      ELSE ${name}_spent END`,
-    ).join(',\n    ')}`
+      WHEN kept_ms <= ?${NOW} OR excluded.${name} > ${known} THEN excluded.${name}_spent
+      WHEN excluded.${name} = ${known} THEN min(${Number.MAX_SAFE_INTEGER}, ${name}_spent + excluded.${name}_spent)
+      ELSE ${name}_spent END`
+    }).join(',\n    ')}`
 
 export class CounterRows {
   private readonly statements: ReturnType<typeof prepare>
@@ -74,7 +86,11 @@ export class CounterRows {
 
   /** Adds sums; inside a transaction. */
   add(sums: CounterSums, nowMs: number): void {
-    for (const sum of sums.all(nowMs)) this.statements.add.run(...valuesOf(sum), nowMs)
+    // Redis' clock, which decides the windows, may be ahead of this one by as much.
+    const latestMs = nowMs + CLOCK_SKEW_MS
+    for (const sum of sums.all(nowMs)) {
+      this.statements.add.run(...valuesOf(sum), nowMs, ...windowsIn(sum.timeZone, latestMs).windows)
+    }
   }
 
   of(organization: string): readonly CounterSpend[] {
