@@ -404,7 +404,9 @@ export const COMMANDS: readonly CommandEntry[] = [
   }),
   command('budgets reset', 'lets a counter begin anew', {
     description: `
-      Lets a counter begin anew: what it has spent in its present windows counts no more. Usage and the audit keep it.`,
+      Lets a counter begin anew: what it has spent in its present windows counts no more. Usage and the audit keep it.
+      If a clock was ahead, windows in the future go back to the present; with the embedded ledger, stop the gateway
+      first.`,
     flags: [...COUNTER_FLAGS],
     examples: `
       weir budgets reset --org acme --name person --value ann --reason "a loop of an agent"  # after a mistake

@@ -23,14 +23,14 @@ import type { KeyStore } from './key-store.ts'
 /** Raises, and resets, of one organisation that hold at a time. */
 const CHANGES_MAX = 1000
 
-/** What a counter has spent now in each of its windows, and when these end. */
-type ReadSpent = (organization: OrganizationConfig, budget: BudgetConfig, value: string) => Promise<SpentBefore>
+/** Sets windows of a counter that lie ahead back; returns what it has spent now in each, and when these end. */
+type SpentAtReset = (organization: OrganizationConfig, budget: BudgetConfig, value: string) => Promise<SpentBefore>
 
 /** Every method throws `KeyProblem`. */
 export class BudgetAdministration {
   constructor(
     private readonly parts: KeyChangesParts,
-    private readonly spent: ReadSpent,
+    private readonly spent: SpentAtReset,
   ) {}
 
   /** `input`: `{"organization", "name", "value", "limits", "until", "reason"}`; the limits are no additions. */

@@ -28,6 +28,8 @@ export interface WindowReset {
    * wrong clock begin again, with what they had spent. Requests that run meanwhile count in the total alone.
    */
   reset(organization: ResetOrganization, usage: readonly UsageRow[]): Promise<number>
+  /** The same for one counter, by its name: what it has spent since its windows began too early counts. */
+  resetCounter(organization: ResetOrganization, name: string): Promise<number>
   close(): Promise<void>
 }
 

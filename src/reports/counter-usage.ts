@@ -1,11 +1,12 @@
 /** What is used and held of the counters of budgets, with the raises that hold: for commands and for the admin API. */
 
-import { openAccountUsageReader, openKeyStore } from '../assembly/open-ledger.ts'
+import { openAccountUsageReader, openKeyStore, openWindowReset } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import { batchesOf } from '../core/batches.ts'
 import type { BudgetConfig } from '../core/budget-config.ts'
+import { KeyProblem } from '../core/key-problem.ts'
 import type { SpentBefore } from '../core/limits.ts'
-import { amountOf, configuredName, limitTable, spendLimits } from '../core/limits.ts'
+import { amountOf, budgetLimits, configuredName, limitTable, spendLimits } from '../core/limits.ts'
 import type { OrganizationConfig } from '../core/organization-config.ts'
 import { counterAccount } from '../gateway/request-budgets.ts'
 import { limitsWith, raisesCounter } from '../keys/budget-overrides.ts'
@@ -15,7 +16,9 @@ import { isRefusing } from '../ledger/refusal-mark.ts'
 import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts'
 import type { CounterUsage } from '../ledger/reservation-store.ts'
 import { NEVER_MS } from '../ledger/window.ts'
-import { withLedger } from './ledger-part.ts'
+import { begunWindows, windowsAhead } from '../ledger/window-reset.ts'
+import { LedgerInUseError } from '../sqlite/database.ts'
+import { LedgerProblem, withLedger } from './ledger-part.ts'
 import { fullness, hasWords, type LimitUsage } from './limit-usage.ts'
 
 /** Counters of one organisation that are read for a list, and of all; a filter finds others. */
@@ -109,6 +112,36 @@ export async function spentOfCounter(
       return [property, { microUsd: found.usage[name].spent, ...(untilMs === NEVER_MS ? {} : { untilMs }) }]
     }),
   )
+}
+
+/**
+ * Sets the windows of a counter back to the present if they lie ahead of the clock. Throws `LedgerProblem`, and
+ * `KeyProblem` if a gateway has the embedded ledger open, which alone may then change it.
+ */
+export async function setCounterBack(
+  config: Config,
+  organization: OrganizationConfig,
+  budget: BudgetConfig,
+  value: string,
+): Promise<void> {
+  const counter = counterAccount(budget, value)
+  const account = accountOf(organization, [counter])
+  const { budgets } = await withLedger(openAccountUsageReader, config, (reader) => reader.read(account))
+  const found = budgets?.[0]
+  if (found === undefined) return
+  const windows = budgetLimits.map(({ name }) => found.usage[name].window)
+  const ends = budgetLimits.map(({ name }) => found.endsMs[name])
+  if (!windowsAhead({ windows, ends }, begunWindows(Date.now())).includes(true)) return
+  try {
+    await withLedger(openWindowReset, config, (reset) => reset.resetCounter(organization, counterName(counter)))
+  } catch (error) {
+    if (!(error instanceof LedgerProblem && error.cause instanceof LedgerInUseError)) throw error
+    throw new KeyProblem(
+      'conflict',
+      `a clock was ahead, and the windows of this budget lie in the future; stop the gateway, then ` +
+        `weir ledger reset-window --org ${organization.id}`,
+    )
+  }
 }
 
 /** At most `most`. `counters`: the names of those that the organisation has in the ledger. */

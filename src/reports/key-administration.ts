@@ -16,7 +16,7 @@ import {
   organizationJson,
 } from '../keys/organization-changes.ts'
 import { allOrganizations } from '../keys/organization-record.ts'
-import { spentOfCounter } from './counter-usage.ts'
+import { setCounterBack, spentOfCounter } from './counter-usage.ts'
 import { withLedger } from './ledger-part.ts'
 
 /**
@@ -35,7 +35,10 @@ export class KeyAdministration {
     const parts: KeyChangesParts = { config, by, withStore: (use) => withLedger(openKeyStore, config, use) }
     this.changes = new KeyChanges(parts)
     this.organizationChanges = new OrganizationChanges(parts)
-    this.budgetChanges = new BudgetAdministration(parts, (...of) => spentOfCounter(config, ...of))
+    this.budgetChanges = new BudgetAdministration(parts, async (...of) => {
+      await setCounterBack(config, ...of)
+      return await spentOfCounter(config, ...of)
+    })
   }
 
   /**

@@ -15,7 +15,7 @@ import {
 } from '../window-reset.ts'
 import { type Lock, lockDirectory } from './directory-lock.ts'
 import { openLedgerDatabase } from './ledger-database.ts'
-import { readScopes, StateWriter } from './state-tables.ts'
+import { readScope, readScopes, StateWriter } from './state-tables.ts'
 import { newCounter, type ScopeState } from './store-state.ts'
 
 export class EmbeddedWindowReset implements WindowReset {
@@ -54,6 +54,19 @@ export class EmbeddedWindowReset implements WindowReset {
       }
       if (count === 0) return
       for (const [name, spend] of recorded) writer.scope(begunAgain(organization.id, name, spend, zoned, now))
+    })
+    set.immediate()
+    return count
+  }
+
+  async resetCounter({ id, timezone = 'UTC' }: ResetOrganization, name: string): Promise<number> {
+    const now = Date.now()
+    let count = 0
+    const set = this.database.transaction(() => {
+      const scope = readScope(this.database, id, `b${name}`)
+      if (scope === undefined) return
+      count = setCounterBack(scope, undefined, windowsIn(timezone, now), now)
+      if (count > 0) new StateWriter(this.database).scope(scope)
     })
     set.immediate()
     return count

@@ -257,6 +257,10 @@ export class RedisWindowReset extends OpenedReader implements WindowReset {
     if (count > 0) await resetCounters([...recorded.keys()].filter((name) => !stored.has(name)))
     return count
   }
+
+  async resetCounter({ id, timezone = 'UTC' }: ResetOrganization, name: string): Promise<number> {
+    return agreed(await this.store.resetCounters(id, timezone, [name], new Map()))
+  }
 }
 
 function agreed(count: number | undefined): number {
