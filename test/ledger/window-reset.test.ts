@@ -22,6 +22,7 @@ import { Upkeep } from '../../src/ledger/redis/maintenance/upkeep.ts'
 import { ORGANIZATIONS_KEY } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import type { ScopeUsage } from '../../src/ledger/reservation-store.ts'
+import { noUsage } from '../../src/ledger/usage-figures.ts'
 import { dayOf, monthOf, windowsIn } from '../../src/ledger/window.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
@@ -250,4 +251,26 @@ test('counters of budgets in the embedded ledger', async () => {
   await ledger.settle(ledger.reserve(countedAccount(), holdOf(20)), taggedCharge(20))
   await ledger.close()
   rmSync(dataDir, { recursive: true, force: true })
+})
+
+test('what a node has spent in a counter is set back with it, so that the node takes nothing for lost', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const { organization } = account
+  const ms = Date.now() + AHEAD_MS
+  const store = new RedisStore(client, client, () => ms, `local now = ${ms}\n`)
+  const { epoch } = await store.enter(organization, { node: 'n', epoch: 0, legacyEpoch: 0 }, 0)
+  // It has nothing to give back.
+  const nothing = { ...noUsage, organization, key: '', day: 0, series: '', number: 0, last: 0 }
+  expect(await store.restore(epoch, 'n', nothing)).toBe('all')
+  const [hold, of] = [holdOf(30), countedAccount()]
+  await store.reserve(of, hold)
+  const from = { node: 'n', epoch }
+  expect(await store.settle({ id: hold.id, account: of, admittedMs: ms }, taggedCharge(30), { from })).toBe('settled')
+  const present = new RedisStore(client, client)
+  const part = async () => (await present.countersOfNode(organization, 'n', ['all'], [])).parts.get('all')
+  expect((await part())?.windows).toEqual(windowsIn(timezone, ms).windows)
+  expect(await present.resetCounters(organization, timezone, ['all', 'absent'], new Map())).toBe(4)
+  expect(await part()).toEqual({ windows: [...windowsIn(timezone, Date.now()).windows], spent: [30, 30, 30, 30, 30] })
+  expect(await present.resetCounters(organization, timezone, ['all'], new Map())).toBe(0)
 })
