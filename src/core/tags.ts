@@ -49,6 +49,11 @@ export function uncountedTags(tags: string): string {
 const read = new Map<string, Readonly<Record<string, string>>>()
 const READ_MAX = 1000
 
+/** True for the tags of a sum of requests whose combinations of tags have no sums of their own. */
+export function isOtherTags(tags: string): boolean {
+  return tags.startsWith(OTHER_TAGS)
+}
+
 /** The values of tags by their names. */
 export function tagsByName(tags: string): Readonly<Record<string, string>> {
   const known = read.get(tags)
@@ -94,7 +99,7 @@ export function tagsText(tags: Iterable<readonly [name: string, value: string]>)
 
 /** The value of one tag in a sum; '' if its requests do not have it. */
 export function tagValue(tags: string, name: string): string {
-  if (tags.startsWith(OTHER_TAGS)) return OTHER_TAGS
+  if (isOtherTags(tags)) return OTHER_TAGS
   const values = tagsByName(tags)
   // A name such as `constructor` is a property of every object.
   return Object.hasOwn(values, name) ? (values[name] ?? '') : ''

@@ -12,7 +12,7 @@ import { tagsByName } from '../core/tags.ts'
 import { counterName, usedOf } from './ledger.ts'
 import type { UsageRow } from './usage-log.ts'
 import { partsOf } from './usage-series.ts'
-import { keptUntil, NEVER_MS, windowOf, windowsIn } from './window.ts'
+import { dayOf, keptUntil, NEVER_MS, windowOf, windowsIn } from './window.ts'
 
 /** The organisation whose windows are set back, with what decides which requests its counters count. */
 export interface ResetOrganization {
@@ -91,6 +91,12 @@ export function spentNowByCounter(
     }
   }
   return found
+}
+
+/** The first day of UTC with usage that may count in a current window of the organisation's counters. */
+export function firstDayNow({ timezone = 'UTC' }: ResetOrganization, nowMs: number): number {
+  const { starts } = windowsIn(timezone, nowMs)
+  return dayOf(Math.min(...starts.filter((_, i) => budgetLimits[i]?.window !== 'total')))
 }
 
 function isWindowed({ kind, window }: Limit & { readonly window?: string }): boolean {

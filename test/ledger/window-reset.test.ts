@@ -10,11 +10,14 @@ import { join } from 'node:path'
 import {
   type LedgerPlace,
   openAccountUsageReader,
+  openAuditLog,
   openUsageLog,
   openWindowReset,
 } from '../../src/assembly/open-ledger.ts'
 import type { BudgetConfig } from '../../src/core/budget-config.ts'
 import { budgetLimits } from '../../src/core/limits.ts'
+import { uncountedTags } from '../../src/core/tags.ts'
+import { auditedUsage } from '../../src/ledger/audited-usage.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { openLedgerDatabase } from '../../src/ledger/embedded/ledger-database.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
@@ -24,6 +27,7 @@ import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import type { ScopeUsage } from '../../src/ledger/reservation-store.ts'
 import { noUsage } from '../../src/ledger/usage-figures.ts'
 import { dayOf, monthOf, windowsIn } from '../../src/ledger/window.ts'
+import { firstDayNow } from '../../src/ledger/window-reset.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 
@@ -55,12 +59,14 @@ function taggedCharge(cost: number, person = 'ada') {
 
 /** Runs the reset as the command does. */
 async function reset(place: LedgerPlace): Promise<number> {
-  const [windows, log] = [await openWindowReset(place), await openUsageLog(place)]
+  const [windows, log, audit] = [await openWindowReset(place), await openUsageLog(place), await openAuditLog(place)]
   try {
-    const query = { sinceDay: 0, untilDay: Number.MAX_SAFE_INTEGER, organization: account.organization }
-    return await windows.reset({ id: account.organization, budgets, timezone }, await log.read(query))
+    const organization = { id: account.organization, budgets, timezone }
+    const usage = await log.read({ sinceDay: 0, untilDay: Number.MAX_SAFE_INTEGER, organization: organization.id })
+    const sinceDay = firstDayNow(organization, Date.now())
+    return await windows.reset(organization, await auditedUsage(organization.id, usage, sinceDay, audit))
   } finally {
-    await Promise.all([windows.close(), log.close()])
+    await Promise.all([windows.close(), log.close(), audit.close()])
   }
 }
 
@@ -273,4 +279,31 @@ test('what a node has spent in a counter is set back with it, so that the node t
   expect(await present.resetCounters(organization, timezone, ['all', 'absent'], new Map())).toBe(4)
   expect(await part()).toEqual({ windows: [...windowsIn(timezone, Date.now()).windows], spent: [30, 30, 30, 30, 30] })
   expect(await present.resetCounters(organization, timezone, ['all'], new Map())).toBe(0)
+})
+
+test('usage that a wrong clock has summed up by day counts in the hour of each request', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  const place: LedgerPlace = { ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir }
+  const serve = async (cost: number, ms: number) => {
+    const ledger = EmbeddedLedger.open(dataDir, { clock: { now: () => ms } })
+    await ledger.settle(ledger.reserve(countedAccount(), holdOf(cost)), {
+      ...taggedCharge(cost),
+      tags: uncountedTags(`${PERSON}=ada`),
+    })
+    await ledger.close()
+  }
+  const { starts } = windowsIn(timezone, Date.now())
+  const [day = 0, hour = 0] = [starts[0], starts[3]]
+  // The hours of UTC and of the zone are half an hour apart.
+  await serve(1, day - 31 * 60_000)
+  await serve(2, Math.max(day, hour - 31 * 60_000))
+  await serve(4, hour)
+  await serve(8, hour + AHEAD_MS)
+  await reset(place)
+  const reader = await openAccountUsageReader(place)
+  const found = (await reader.read(countedAccount())).budgets?.[0]?.usage
+  const isFirstHour = hour - 31 * 60_000 < day
+  expect([found?.day.spent, found?.hour.spent]).toEqual([14, isFirstHour ? 14 : 12])
+  await reader.close()
+  rmSync(dataDir, { recursive: true, force: true })
 })
