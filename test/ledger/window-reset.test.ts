@@ -3,7 +3,7 @@
  * them.
  */
 
-import { expect, test } from 'bun:test'
+import { beforeEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -28,8 +28,11 @@ import type { ScopeUsage } from '../../src/ledger/reservation-store.ts'
 import { noUsage } from '../../src/ledger/usage-figures.ts'
 import { dayOf, monthOf, windowsIn } from '../../src/ledger/window.ts'
 import { firstDayNow } from '../../src/ledger/window-reset.ts'
+import { untilHourIsSafe } from '../support/half-hour.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
+
+beforeEach(untilHourIsSafe)
 
 const AHEAD_MS = 40 * 86_400_000
 const account = accountOf(spend({ day: 200 }))

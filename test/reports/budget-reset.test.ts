@@ -1,6 +1,6 @@
 /** A reset of a counter whose windows began too early because a clock was ahead: it renews at the present end. */
 
-import { expect, test } from 'bun:test'
+import { beforeEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,6 +14,9 @@ import { counterUsagesOf } from '../../src/reports/counter-usage.ts'
 import { KeyAdministration } from '../../src/reports/key-administration.ts'
 import { RedisServer } from '../ledger/redis-server.ts'
 import { checked } from '../support/admin.ts'
+import { untilHourIsSafe } from '../support/half-hour.ts'
+
+beforeEach(untilHourIsSafe)
 
 const AHEAD_MS = 40 * 86_400_000
 const ZONE = 'Asia/Tokyo'
