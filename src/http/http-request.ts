@@ -23,6 +23,9 @@ const BODY_MS_MIN = 15_000
  */
 const SILENCE_SECONDS = 120
 
+/** Of the WebSocket protocol (RFC 6455, section 4.4): another version gets the one that is taken. */
+const VERSION = '13'
+
 /** Bun's server, as a request needs it. */
 interface HttpServer {
   timeout(request: Request, seconds: number): void
@@ -106,14 +109,15 @@ export class HttpRequest implements Responder, Ticking {
     const { life, request, state } = this
     // Bun keeps the headers of a request only until its handler returns.
     const head = { method: request.method, url: request.url, headers: new Headers(request.headers) }
+    // Bun would answer another version by itself, without the ids of the request.
+    if (head.headers.get('sec-websocket-version') !== VERSION) throw otherHandshake()
     // It would be taken for that of each turn.
     head.headers.delete('content-type')
     const connection = new SocketConnection(state, head, life.log.remote, key, sockets, life.log.requestId)
     sockets.add(connection)
     if (!this.server.upgrade(request, { data: connection, headers: idHeaders(life.log.requestId) })) {
       sockets.remove(connection)
-      const message = 'This is no handshake of a WebSocket of version 13 (RFC 6455).'
-      throw new CallerError('upgrade_required', message)
+      throw otherHandshake()
     }
     this.isUpgraded = true
     life.upgraded()
@@ -230,4 +234,9 @@ function bodyMs(request: Request): number {
   const declared = request.headers.get('content-length')
   if (declared === null) return BODY_MS_MAX
   return Math.min(BODY_MS_MAX, Math.max(BODY_MS_MIN, (Number(declared) / 1024) * 1000))
+}
+
+function otherHandshake(): CallerError {
+  const message = 'This is no handshake of a WebSocket of version 13 (RFC 6455).'
+  return new CallerError('upgrade_required', message, { headers: { 'sec-websocket-version': VERSION } })
 }

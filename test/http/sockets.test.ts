@@ -89,6 +89,8 @@ describe('a handshake', () => {
   test('of another version is 426, which names the version', async () => {
     using raw = await RawSocket.open(weir.port, { ...bearer, 'sec-websocket-version': '8' })
     expect([raw.status, raw.headers.get('sec-websocket-version')]).toEqual([426, '13'])
+    expect(raw.headers.get('x-request-id')).toStartWith('req_')
+    expect(JSON.parse(await raw.rest()).error.code).toBe('upgrade_required')
   })
 
   test('at another path is refused by 426, and a plain GET by 405', async () => {
