@@ -8,12 +8,17 @@ import { askRunning, locateDataDir } from './ledger-access.ts'
 /** The workers may take 10 s to prepare the new configuration, and the reload may wait for another. */
 const RELOAD_MS_MAX = 60_000
 
+/** What the gateway answers while it takes no configuration. */
+const NOT_NOW: ReadonlySet<string> = new Set(['starting', 'draining'])
+
 /** Returns the exit code. */
 export async function reload(args: readonly string[]): Promise<number> {
   const { flags } = parseFlags(args, 'reload')
   const place = await locateDataDir(flags['config'], { isQuiet: true })
   const answer = await askRunning(place, 'POST /api/reload', RELOAD_MS_MAX)
   const problems = lines(answer['problems'])
+  const [problem = ''] = problems
+  if (NOT_NOW.has(problem)) return failed(`the gateway is ${problem} and has not read the configuration`)
   if (problems.length > 0) {
     process.stderr.write(`${problems.join('\n')}\n`)
     return failed('the configuration was rejected; the one before stays in force')

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { configuration, PROGRAM, Weir } from '../process/weir.ts'
+import { configuration, KEY, PROGRAM, Weir } from '../process/weir.ts'
 
 const BASE = configuration({ baseUrl: 'http://127.0.0.1:9/v1', models: ['small', 'large'] })
 let weir: Weir
@@ -17,9 +17,13 @@ afterAll(async () => {
   await weir.ended
 })
 
-async function command(...args: readonly string[]) {
+function command(...args: readonly string[]) {
+  return commandOf(weir, ...args)
+}
+
+async function commandOf({ folder }: Weir, ...args: readonly string[]) {
   const child = Bun.spawn([...PROGRAM, ...args], {
-    cwd: weir.folder,
+    cwd: folder,
     env: { PATH: process.env['PATH'] },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -91,6 +95,33 @@ test('references that only the gateway can replace do not hinder the command', a
   await child.exited
   expect(await child.stderr.text()).not.toContain('not set in the environment')
   await weir.configure(BASE)
+})
+
+test('reload reports that weir is draining', async () => {
+  const asked = Promise.withResolvers<void>()
+  const answer = Promise.withResolvers<Response>()
+  const provider = Bun.serve({
+    port: 0,
+    fetch: () => {
+      asked.resolve()
+      return answer.promise
+    },
+  })
+  const draining = await Weir.ready(configuration({ baseUrl: `${provider.url}v1`, models: ['small'] }))
+  const caller = fetch(`${draining.address}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'small', messages: [{ role: 'user', content: 'Hi' }] }),
+  })
+  await asked.promise
+  draining.signal('SIGTERM')
+  await draining.line('draining')
+  const stderr = 'weir: the gateway is draining and has not read the configuration\n'
+  expect(await commandOf(draining, 'reload')).toEqual({ code: 1, stdout: '', stderr })
+  answer.resolve(new Response('{}', { status: 400 }))
+  expect((await caller).status).toBe(400)
+  await draining.ended
+  await provider.stop(true)
 })
 
 test.each(['reload', 'health'])('%s without a gateway: exit code 1, with the directory', async (name) => {
