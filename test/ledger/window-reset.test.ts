@@ -107,6 +107,25 @@ async function expectCounters(
   await reader.close()
 }
 
+/** The upkeep of a node, and the organisations that it has reported. */
+function upkeepOf(client: ConstructorParameters<typeof Upkeep>[0]) {
+  const ahead: string[] = []
+  const timely: string[] = []
+  const none = () => undefined
+  const upkeep = new Upkeep(client, {
+    isConfigured: () => false,
+    keepAuditMs: 1e9,
+    measured: none,
+    alarmed: none,
+    calmed: none,
+    timely: (organization) => timely.push(organization),
+    denied: none,
+    undurable: none,
+    ahead: (organization) => ahead.push(organization),
+  })
+  return { upkeep, ahead, timely }
+}
+
 test('windows in Redis are set back to today', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
@@ -125,20 +144,7 @@ test('windows in Redis are set back to today', async () => {
   await charge(30, Date.now() + AHEAD_MS)
   await charge(50, Date.now())
   await client.sadd(ORGANIZATIONS_KEY, account.organization)
-  const ahead: string[] = []
-  const timely: string[] = []
-  const none = () => undefined
-  const upkeep = new Upkeep(client, {
-    isConfigured: () => false,
-    keepAuditMs: 1e9,
-    measured: none,
-    alarmed: none,
-    calmed: none,
-    timely: (organization) => timely.push(organization),
-    denied: none,
-    undurable: none,
-    ahead: (organization) => ahead.push(organization),
-  })
+  const { upkeep, ahead, timely } = upkeepOf(client)
   await upkeep.look()
   await upkeep.look()
   expect(ahead).toEqual([account.organization])
@@ -196,20 +202,7 @@ test('counters of budgets in Redis are set back to the windows of their time zon
   await charge(30, Date.now() + AHEAD_MS)
   await charge(50, Date.now())
   await client.sadd(ORGANIZATIONS_KEY, account.organization)
-  const ahead: string[] = []
-  const timely: string[] = []
-  const none = () => undefined
-  const upkeep = new Upkeep(client, {
-    isConfigured: () => false,
-    keepAuditMs: 1e9,
-    measured: none,
-    alarmed: none,
-    calmed: none,
-    timely: (organization) => timely.push(organization),
-    denied: none,
-    undurable: none,
-    ahead: (organization) => ahead.push(organization),
-  })
+  const { upkeep, ahead, timely } = upkeepOf(client)
   // As an earlier version has left it: the organisation and its key are set back, and the counters are not.
   const store = new RedisStore(client, client)
   expect(await store.reset(account.organization, account.key, [195, 195, 195], [195, 195, 195])).toBe(4)
