@@ -4,7 +4,7 @@ import { ALERT_NAMES } from '../core/alerts-config.ts'
 import { isLoopback } from '../core/loopback.ts'
 import { matches } from '../core/permission.ts'
 import type { Check } from './check-context.ts'
-import { didYouMean, type Path } from './problems.ts'
+import { didYouMean, type Path, UNREADABLE_ADDRESS } from './problems.ts'
 
 type FileAlerts = NonNullable<Check['file']['alerts']>
 type FileHook = NonNullable<NonNullable<FileAlerts['hooks']>[number]>
@@ -85,7 +85,7 @@ function hookProblem({
 function urlProblem(address: string, isPlain = false): string | undefined {
   const url = URL.canParse(address) ? new URL(address) : undefined
   if (!/^https?:\/\//i.test(address)) return 'must be an address that begins with https://'
-  if (url === undefined) return 'is not a valid address: its host or its port (up to 65535) cannot be read'
+  if (url === undefined) return UNREADABLE_ADDRESS
   if (url.username !== '' || url.password !== '')
     return 'must not contain a user name or password; the secret proves who sends'
   if (url.hash !== '') return 'must not contain a fragment'

@@ -3,6 +3,8 @@
  * their precedence; an unusable value counts as not set, and `weir check` warns of it.
  */
 
+import { UNREADABLE_ADDRESS } from './problems.ts'
+
 type Env = Readonly<Record<string, string | undefined>>
 
 /** Each is absent if the environment does not say. */
@@ -48,7 +50,7 @@ export function tracesUrl(endpoint: string): string {
 export function endpointProblem(endpoint: string, instead = 'headers'): string | undefined {
   const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined
   if (!/^https?:\/\//i.test(endpoint)) return 'must be an address that begins with https:// or http://'
-  if (url === undefined) return 'is not a valid address: its host or its port (up to 65535) cannot be read'
+  if (url === undefined) return UNREADABLE_ADDRESS
   if (url.username !== '' || url.password !== '') return `must not contain a user name or password; use ${instead}`
   return /[?#]/.test(endpoint) ? 'must not contain a query or fragment' : undefined
 }

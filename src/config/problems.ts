@@ -148,6 +148,9 @@ export function pathText(path: Path): string {
   return text.join('').replace(/^\./, '')
 }
 
+/** Of an address whose scheme is right. */
+export const UNREADABLE_ADDRESS = 'is not a valid address: its host or its port (up to 65535) cannot be read'
+
 /** An address with a user or a password, or with a query or fragment, which may be a key. */
 export function isCredentialed(text: string): boolean {
   return /:\S*@|:\/\/\S*[?#]/.test(text)

@@ -107,6 +107,10 @@ async function expectCounters(
   await reader.close()
 }
 
+function placeIn({ socket: url }: RedisServer): LedgerPlace {
+  return { ledger: { kind: 'redis', redis: { kind: 'single', url } }, ledgerUnreachable: 'refuse', dataDir: '' }
+}
+
 /** The upkeep of a node, and the organisations that it has reported. */
 function upkeepOf(client: ConstructorParameters<typeof Upkeep>[0]) {
   const ahead: string[] = []
@@ -129,11 +133,7 @@ function upkeepOf(client: ConstructorParameters<typeof Upkeep>[0]) {
 test('windows in Redis are set back to today', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
-  const place: LedgerPlace = {
-    ledger: { kind: 'redis', redis: { kind: 'single', url: server.socket } },
-    ledgerUnreachable: 'refuse',
-    dataDir: '',
-  }
+  const place = placeIn(server)
   const charge = async (cost: number, ms: number) => {
     const store = new RedisStore(client, client, () => ms, `local now = ${ms}\n`)
     const hold = holdOf(cost)
@@ -186,11 +186,7 @@ test('in the embedded ledger, while no gateway has it open', async () => {
 test('counters of budgets in Redis are set back to the windows of their time zone', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
-  const place: LedgerPlace = {
-    ledger: { kind: 'redis', redis: { kind: 'single', url: server.socket } },
-    ledgerUnreachable: 'refuse',
-    dataDir: '',
-  }
+  const place = placeIn(server)
   const charge = async (cost: number, ms: number, person = 'ada') => {
     const store = new RedisStore(client, client, () => ms, `local now = ${ms}\n`)
     const [hold, of] = [holdOf(cost), countedAccount(person)]
